@@ -1,13 +1,14 @@
-"""Measures how well the confidence of a search is calibrated, and makes the built-in predictor.
+"""Measures how far the confidence of a search holds on documents that it has not seen, and makes the built-in one.
 
     python benchmarks/confidence.py collect --data DATA --work WORK [--only NAME …]     asks every question
     python benchmarks/confidence.py report --work WORK           the tables of docs/results/confidence.md
     python benchmarks/confidence.py fit --work WORK              writes src/surefind/confidence/builtin.json
     python benchmarks/confidence.py cost --work WORK             the time that it takes
 
-DATA holds collections in BEIR layout (a folder each). Each question is asked of all documents of its collection, and of
-all but those that answer it. Besides, each collection is asked questions of the others, its own unanswerable questions
-if it has some (`unanswerable.jsonl`), and nonsense. `collect` can be stopped and continued.
+DATA holds collections in BEIR layout (a folder each); the two handbooks of `questions/` beside this file are folders
+of documents there. Each question is asked of all documents of its collection, and of all but those that answer it.
+Besides, each collection is asked questions of the others (foreign) and questions that were written to have no answer
+(trick), if it has some. `collect` can be stopped and continued.
 """
 
 from __future__ import annotations
@@ -16,92 +17,118 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
 from surefind import Access
-from surefind.bench.plan import Contender, Plan
-from surefind.calibrate.answers import ask, ask_twice
+from surefind.bench.engine import OWNER
+from surefind.calibrate.answers import ask
+from surefind.calibrate.confidence import REMOVED
+from surefind.calibrate.without import Without
 from surefind.confidence.builtin import FILE
 from surefind.confidence.predictor import Predictor, fit
 from surefind.confidence.signals import NAMES, Kind
+from surefind.exam.formats.table import read_table
+from surefind.exam.library import Library
+from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
-from surefind.measure.names import parse_measure
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance
 from surefind.sample import sample_questions
 from surefind.search.pipeline import Pipeline
-from surefind.search.sure import sureness
 from surefind.spec import make
 from surefind.store.backend import View
-from surefind.types import BoolArray, Floats, Query
+from surefind.types import SURE, BoolArray, Effort, Floats, Query
 
-MOST = 1000
-"""Questions of a collection."""
-FOREIGN = 200
-"""Questions of other collections that a collection is asked."""
-NONSENSE = 40
-PIPELINES = {"words": "bm25", "meaning": "dense", "both": DEFAULT}
+MOST, AWAY, FOREIGN, TRICK = 300, 150, 54, 150
+"""Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""
+PIPELINES: dict[Kind, str] = {"words": "bm25", "meaning": "dense", "both": DEFAULT}
+ORIGINS = ("there", "removed", "foreign", "trick")
+SHARES = {"there": 1.0, "removed": REMOVED, "foreign": 0.2, "trick": REMOVED}
+"""How much each origin counts. A knowledge base is asked mostly what it can answer."""
+WEIGHT = 500.0
+"""The questions that each collection counts as."""
+HANDBOOKS = {"govuk-devdocs": "kb-govuk-devdocs/source", "openshift-runbooks": "kb-openshift-runbooks/alerts"}
+QUESTIONS = Path(__file__).parent / "questions"
 SEED = 7
 SPLITS = 20
-WEIGHT = 1000.0
-"""The questions that each collection counts as in the built-in predictors."""
-OTHERS = ("foreign", "nonsense", "unanswerable")
+FEW = (20, 60)
+
+
+# ---------------------------------------------------------------- collect
 
 
 def collect(data: Path, work: Path, only: list[str]) -> None:
-    names = collections(data)
-    for name in only or names:
+    for name in only or [*HANDBOOKS, *collections(data)]:
         target = work / f"confidence-{name}.npz"
-        if target.exists():
+        found = dict(np.load(target)) if target.exists() else {}
+        kinds = [kind for kind in PIPELINES if f"{kind}/there" not in found]
+        if not kinds:
             continue
         folder = work / name
         folder.mkdir(parents=True, exist_ok=True)
         with KnowledgeBase.open(folder) as kb:
-            exam = fewer(questions_of(kb, name, data, work), MOST)
-            others = {"foreign": foreign(data, name), "nonsense": nonsense(), "unanswerable": unanswerable(data, name)}
-            found: dict[str, Any] = {}
-            for kind, text in PIPELINES.items():
-                pipeline = Pipeline.parse(text)
-                plan = Plan((Contender("", pipeline),), exam, (parse_measure("Success@1"),))
-                answers = ask_twice(kb, plan)
-                assert answers.kind == kind
-                found |= {f"{kind}/signals": answers.signals, f"{kind}/success": answers.success}
-                found["groups"] = answers.groups
-                for origin, texts in others.items():
-                    if texts:
-                        queries = [Query(text, str(i)) for i, text in enumerate(texts)]
-                        found[f"{kind}/{origin}"] = ask(kb, pipeline, queries, answers.view)[1]
-        np.savez_compressed(target, **found)
-        print(f"{name}: {len(answers.queries)} questions", flush=True)
+            exam = fewer(exam_of(kb, name, data, work), MOST)
+            for kind in kinds:
+                found |= asked(kb, kind, exam, {"foreign": foreign(data, name), "trick": trick(data, name)})
+                np.savez_compressed(target, **found)
+        print(f"{name}: {len(exam.queries)} questions", flush=True)
+
+
+def exam_of(kb: KnowledgeBase, name: str, data: Path, work: Path) -> Exam:
+    if name not in HANDBOOKS:
+        return questions_of(kb, name, data, work)
+    kb.sync(data / HANDBOOKS[name])
+    return read_table(QUESTIONS / f"{name}.jsonl", Library(kb.documents(Access.owner())))
+
+
+def asked(kb: KnowledgeBase, kind: Kind, exam: Exam, others: dict[str, list[str]]) -> dict[str, Floats | BoolArray]:
+    """Returns the signals of each origin, and whether the first hit is right. Only the default pipeline reads."""
+    pipeline = Pipeline.parse(PIPELINES[kind])
+    kb.build(pipeline)
+    view, effort = kb.reader().view, cast(Effort, "read" if kind == "both" else "quick")
+    gold = {query.id: frozenset(j.document for j in query.judgments if j.grade > 0) for query in exam.queries}
+    queries = [Query(query.text, query.id) for query in exam.queries]
+    found = {f"{kind}/there": ask(kb, pipeline, queries, view, effort)[1]}
+    run = pipeline.run(queries, 1, view, kb.services, OWNER)
+    firsts = [view.passages(run.rankings.row(i)[0][:1].tolist(), OWNER) for i in range(len(queries))]
+    found[f"{kind}/right"] = np.array(
+        [
+            bool(first) and first[0].chunk.document in gold[query.id]
+            for first, query in zip(firsts, queries, strict=True)
+        ]
+    )
+    away = cast(View, Without(view, gold))
+    found[f"{kind}/removed"] = ask(kb, pipeline, queries[:AWAY], away, effort)[1]
+    for origin, texts in others.items():
+        if texts:
+            asks = [Query(text, str(number)) for number, text in enumerate(texts)]
+            found[f"{kind}/{origin}"] = ask(kb, pipeline, asks, view, effort)[1]
+    return found
 
 
 def foreign(data: Path, name: str) -> list[str]:
     others = [path for path in sorted(data.glob("*/queries.jsonl")) if path.parent.name != name]
     chance = random.Random(SEED)
-    return [text for path in others for text in chance.sample(list(texts(path)), FOREIGN // len(others))]
+    return [text for path in others for text in chance.sample(texts(path), FOREIGN // len(others))]
 
 
-def unanswerable(data: Path, name: str) -> list[str]:
+def trick(data: Path, name: str) -> list[str]:
     path = data / name / "unanswerable.jsonl"
-    return random.Random(SEED).sample(list(texts(path)), MOST) if path.exists() else []
+    if path.exists():
+        return random.Random(SEED).sample(texts(path), TRICK)
+    path = QUESTIONS / f"{name}.unanswerable.jsonl"
+    return texts(path) if path.exists() else []
 
 
-def nonsense() -> list[str]:
-    """Strings of random letters, one to four words each."""
-    chance = random.Random(SEED)
-    word = lambda: "".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=chance.randint(4, 9)))  # noqa: E731
-    return [" ".join(word() for _ in range(chance.randint(1, 4))) for _ in range(NONSENSE)]
-
-
-def texts(path: Path) -> Iterator[str]:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        yield json.loads(line)["text"]
+def texts(path: Path) -> list[str]:
+    rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
+    return [row.get("text") or row["query"] for row in rows]
 
 
 # ---------------------------------------------------------------- the built-in predictors
@@ -109,50 +136,28 @@ def texts(path: Path) -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """The searches of one kind of pipeline in one collection."""
+    """The searches of one kind in one collection, by the origin of their questions."""
 
     name: str
-    signals: Floats
-    success: BoolArray
-    groups: Any
-    others: dict[str, Floats]
-    answerable: int
+    signals: dict[str, Floats]
+    right: BoolArray
 
     @classmethod
     def load(cls, path: Path, kind: Kind) -> Collection:
+        """What was not collected for a kind is taken from the default pipeline: readings of BM25 or vectors alone."""
         found = dict(np.load(path))
-        stored = kind if kind != "other" else "words"
-        read = (lambda values: values) if kind != "other" else (lambda values: _common(values))
-        others = {one: read(found[f"{stored}/{one}"]) for one in OTHERS if f"{stored}/{one}" in found}
-        name = path.stem.removeprefix("confidence-")
-        success = found[f"{stored}/success"]
-        return cls(name, read(found[f"{stored}/signals"]), success, found["groups"], others, len(success) // 2)
+        stored = kind if f"{kind}/there" in found else "both"
+        have = NAMES["both, read"] if stored == "both" else NAMES[stored]
+        columns = [have.index(name) for name in NAMES[kind]]
+        signals = {one: found[f"{stored}/{one}"][:, columns] for one in ORIGINS if f"{stored}/{one}" in found}
+        return cls(path.stem.removeprefix("confidence-"), signals, found[f"{stored}/right"])
 
     @property
-    def with_unanswerable(self) -> Collection:
-        """The same with its own unanswerable questions beside those whose answer was removed."""
-        more = self.others["unanswerable"]
-        groups = np.concatenate([self.groups, self.groups.max() + 1 + np.arange(len(more))])
-        success = np.concatenate([self.success, np.zeros(len(more), np.bool_)])
-        signals = np.concatenate([self.signals, more])
-        return Collection(f"{self.name} + unanswerable", signals, success, groups, {}, self.answerable)
-
-    @property
-    def all(self) -> tuple[Floats, BoolArray]:
-        """Its own questions with and without answers, and those that it cannot answer."""
-        signals = np.concatenate([self.signals, *self.others.values()])
-        return signals, np.concatenate([self.success, np.zeros(len(signals) - len(self.success), np.bool_)])
-
-    @property
-    def counts(self) -> Floats:
-        """How often each row of `all` counts. Questions that have nothing to do with the documents are a tenth, however
-        many were asked."""
-        own, rest = len(self.success), sum(map(len, self.others.values()))
-        return np.concatenate([np.full(own, 0.9 * WEIGHT / own), np.full(rest, 0.1 * WEIGHT / rest)])
-
-
-def _common(values: Floats) -> Floats:
-    return values[:, [NAMES["words"].index(name) for name in NAMES["other"]]]
+    def rows(self) -> tuple[Floats, BoolArray, Floats]:
+        """All signals, whether the first hit is right, and how much each search counts."""
+        success = [self.right if one == "there" else np.zeros(len(self.signals[one]), np.bool_) for one in self.signals]
+        counts = [np.full(len(values), SHARES[one] * WEIGHT / len(values)) for one, values in self.signals.items()]
+        return np.concatenate(list(self.signals.values())), np.concatenate(success), np.concatenate(counts)
 
 
 def loaded(work: Path, kind: Kind) -> list[Collection]:
@@ -167,8 +172,8 @@ def learnt(parts: Sequence[Collection]) -> list[Collection]:
 
 def pooled(parts: Sequence[Collection]) -> Predictor:
     """A predictor in which every collection counts the same."""
-    signals, success = (np.concatenate(values) for values in zip(*(part.all for part in parts), strict=True))
-    return fit(signals, success, counts=np.concatenate([part.counts for part in parts]))
+    signals, success, counts = (np.concatenate(values) for values in zip(*(part.rows for part in parts), strict=True))
+    return fit(signals, success, counts=counts)
 
 
 def write(work: Path) -> None:
@@ -176,11 +181,12 @@ def write(work: Path) -> None:
     data = {
         "command": "python benchmarks/confidence.py fit",
         "encoder": make("retrieve", "dense").index_spec,
-        "collections": {part.name: len(part.success) // 2 for part in found["both"]},
+        "collections": {part.name: len(part.right) for part in found["both"]},
         "signals": NAMES,
         "predictors": {kind: pooled(parts).as_data() for kind, parts in found.items()},
     }
     place = Path(__file__).parents[1] / "src" / "surefind" / "confidence" / FILE
+    data["quote"] = json.loads(place.read_text(encoding="utf-8"))["quote"]  # benchmarks/answers.py fits it
     place.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     print(f"Wrote {place.name} from {len(found['both'])} collections.")
 
@@ -189,110 +195,122 @@ def write(work: Path) -> None:
 
 
 def report(work: Path) -> None:
-    for kind in ("both", "words", "meaning"):
-        parts = loaded(work, kind)
-        before = {part.name: pooled([other for other in learnt(parts) if other is not part]) for part in parts}
-        print(f"\n## {kind}: {PIPELINES[kind]}")
-        own_exam(parts, before)
-        small_exams(parts, before)
-        never_seen(parts, before)
-        unanswered(parts, before)
+    for kind in ("both", "both, read"):
+        parts = loaded(work, cast(Kind, kind))
+        others = {part.name: pooled([other for other in learnt(parts) if other is not part]) for part in parts}
+        never_seen(kind, parts, others)
+        if kind == "both, read":
+            words(parts, others)
+            minimum(parts, others)
+            few(parts, others)
 
 
-def halves(part: Collection) -> Iterator[BoolArray]:
-    """Which rows are held out, in each split. Questions about a document, with and without it, are in the same half."""
-    rng = np.random.default_rng(SEED)
-    names = np.unique(part.groups)
-    for _ in range(SPLITS):
-        yield (rng.permutation(len(names)) < len(names) // 2)[np.searchsorted(names, part.groups)]
+def never_seen(kind: str, parts: list[Collection], others: dict[str, Predictor]) -> None:
+    print(f"\n## {kind}: the predictor of the other collections\n")
+    print("| collection | questions | right | confidence | ECE | perfect | AUROC right | removed | foreign | trick |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    rows = []
+    for part in parts:
+        p = {one: others[part.name](values) for one, values in part.signals.items()}
+        there = p["there"]
+        apart = [auc(np.append(there, p[one]), np.arange(len(there) + len(p[one])) < len(there)) if one in p else None
+                 for one in ORIGINS[1:]]  # fmt: skip
+        row = [part.right.mean(), there.mean(), calibration_error(there, part.right), error_by_chance(there)]
+        rows.append([*row, auc(there, part.right), *apart])
+        print(f"| {part.name} | {len(there)} | {' | '.join(map(figure, rows[-1]))} |")
+    table = np.array([[np.nan if value is None else value for value in row] for row in rows])
+    print(f"| mean | | {' | '.join(map(figure, np.nanmean(table, axis=0)))} |")
 
 
-def own_exam(parts: list[Collection], before: dict[str, Predictor]) -> None:
-    from sklearn.isotonic import IsotonicRegression
+def figure(value: float | None) -> str:
+    return "–" if value is None or np.isnan(value) else f"{value:.3f}"
 
-    print("\nCalibrated on one half of the questions, checked on the other; 20 splits\n")
-    print("| collection | questions | first right | ECE [range] | perfect | Brier | AUC | isotonic: ECE | Brier |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for part in [*parts, *(part.with_unanswerable for part in parts if "unanswerable" in part.others)]:
+
+def words(parts: list[Collection], others: dict[str, Predictor]) -> None:
+    """How often each of the words holds, over all collections that are not PolicyQA."""
+    print("\n## Words\n\n| words | right, of questions with an answer | of them, by collection |"
+          " share of removed | of foreign | of trick |\n|---|---|---|---|---|---|")  # fmt: skip
+    known = learnt(parts)
+    above = 1.01
+    for least, text in SURE:
+        rights, shares = [], {one: [] for one in ORIGINS}
+        for part in known:
+            p = {one: others[part.name](values) for one, values in part.signals.items()}
+            said = {one: (values >= least) & (values < above) for one, values in p.items()}
+            if said["there"].sum() >= 5:
+                rights.append(part.right[said["there"]].mean())
+            for one, values in said.items():
+                shares[one].append(values.mean())
+        apart = " | ".join(f"{np.mean(shares[one]):.0%}" for one in ORIGINS[1:])
+        print(f"| {text} ({np.mean(shares['there']):.0%} of the questions with an answer) | {np.mean(rights):.0%} "
+              f"| {min(rights):.0%} to {max(rights):.0%} | {apart} |")  # fmt: skip
+        above = least
+
+
+def minimum(parts: list[Collection], others: dict[str, Predictor]) -> None:
+    print("\n## min_confidence: right first hits that are hidden, wrong ones that are shown\n")
+    print("| min_confidence | right hidden | wrong shown | removed shown | foreign shown |\n|---|---|---|---|---|")
+    known = learnt(parts)
+    for least in (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6):
         rows = []
-        for out in halves(part):
-            made = fit(part.signals[~out], part.success[~out], earlier=before[part.name.partition(" ")[0]])
-            p, truth = made(part.signals[out]), part.success[out]
-            steps = IsotonicRegression(out_of_bounds="clip").fit(made(part.signals[~out]), part.success[~out])
-            q = steps.predict(p)
-            steady = calibration_error(p, truth), error_by_chance(p), brier(p, truth), auc(p, truth) or np.nan
-            rows.append((*steady, calibration_error(q, truth), brier(q, truth)))
-        mean, low, high = np.mean(rows, axis=0), np.min(rows, axis=0), np.max(rows, axis=0)
-        half = part.answerable
-        row = [part.name, str(half), f"{part.success[:half].mean():.3f}"]
-        row += [f"{mean[0]:.3f} [{low[0]:.3f}, {high[0]:.3f}]", *(f"{value:.3f}" for value in mean[1:])]
-        print(f"| {' | '.join(row)} |")
+        for part in known:
+            p = {one: others[part.name](values) >= least for one, values in part.signals.items()}
+            shown = p["there"]
+            rows.append(
+                [(~shown[part.right]).mean(), shown[~part.right].mean(), p["foreign"].mean(), p["removed"].mean()]
+            )
+        print(f"| {least:g} | {' | '.join(f'{value:.0%}' for value in np.mean(rows, axis=0))} |")
 
 
-def small_exams(parts: list[Collection], before: dict[str, Predictor], questions: int = 60) -> None:
-    """Whether the built-in weights help an exam of few questions."""
-    print(
-        f"\nBrier on the other half, calibrated on {questions} questions: built-in alone, from nothing, from built-in\n"
-    )
+def few(parts: list[Collection], others: dict[str, Predictor]) -> None:
+    """What a few labelled questions of a collection improve, on its other questions."""
+    print("\n## Few labels: ECE and Brier score on the other questions, means of 20 draws\n")
+    print(f"| collection | built in | {' | '.join(f'{count} labels' for count in FEW)} |\n|---|---|{'---|' * len(FEW)}")
+    table = []
     for part in parts:
-        rows = []
-        for out in halves(part):
-            some = np.flatnonzero(~out)
-            some = np.concatenate([some[some < len(out) // 2][:questions], some[some >= len(out) // 2][:questions]])
-            few = part.signals[some], part.success[some]
-            made = before[part.name], fit(*few), fit(*few, earlier=before[part.name])
-            rows.append([brier(one(part.signals[out]), part.success[out]) for one in made])
-        print(f"{part.name}: " + " ".join(f"{value:.4f}" for value in np.mean(rows, axis=0)))
+        rng, rows = np.random.default_rng(SEED), []
+        signals, right = part.signals["there"], part.right
+        away = part.signals["removed"]
+        for _ in range(SPLITS):
+            order = rng.permutation(len(right))
+            held = order[max(FEW) :] if len(right) > 2 * max(FEW) else order[min(FEW) :]
+            row = [others[part.name](signals[held])]
+            for count in FEW:
+                some = order[:count]
+                both = np.concatenate([signals[some], away[some[some < len(away)]]])
+                truth = np.concatenate([right[some], np.zeros(len(both) - len(some), np.bool_)])
+                rest = np.setdiff1d(held, some)
+                counts = np.repeat([1.0, REMOVED], [len(some), len(both) - len(some)])
+                made = fit(both, truth, earlier=others[part.name], counts=counts)
+                row.append(made(signals[held]) if len(rest) else row[0])
+            rows.append([f(p, right[held]) for p in row for f in (calibration_error, brier)])
+        table.append(np.mean(rows, axis=0))
+        print(f"| {part.name} | {pairs(table[-1])} |")
+    print(f"| mean | {pairs(np.mean(table, axis=0))} |")
 
 
-def never_seen(parts: list[Collection], before: dict[str, Predictor]) -> None:
-    print("\nThe built-in predictor of the other collections, on all questions with and without their documents\n")
-    print("| collection | ECE | mean predicted | observed | Brier | AUC |\n|---|---|---|---|---|---|")
-    for part in parts:
-        p = before[part.name](part.signals)
-        print(f"| {part.name} | {calibration_error(p, part.success):.3f} | {p.mean():.3f} | {part.success.mean():.3f} "
-              f"| {brier(p, part.success):.3f} | {auc(p, part.success) or np.nan:.3f} |")  # fmt: skip
-
-
-def unanswered(parts: list[Collection], before: dict[str, Predictor]) -> None:
-    """How sure searches are whose questions have no answer; calibrated on the whole exam, and built-in."""
-    print("\nMean confidence (share of at least 0.5) by origin of the question: calibrated; built-in\n")
-    for part in parts:
-        made = fit(part.signals, part.success, earlier=before[part.name])
-        half = len(part.success) // 2
-        groups = {"answerable": part.signals[:half], "answer removed": part.signals[half:], **part.others}
-        cells = []
-        for name, signals in groups.items():
-            found = [one(signals) for one in (made, before[part.name])]
-            cells.append(f"{name} " + "; ".join(f"{p.mean():.3f} ({(p >= 0.5).mean():.0%})" for p in found))
-        print(f"{part.name}: " + " | ".join(cells))
+def pairs(values: Floats) -> str:
+    return " | ".join(f"{error:.3f}, {score:.3f}" for error, score in values.reshape(-1, 2).tolist())
 
 
 # ---------------------------------------------------------------- cost
 
 
 def cost(work: Path) -> None:
-    """CPU time of the confidence of one search, beside that of the search, on the sample; the shortest of five, because
-    other work on the machine makes it longer."""
-    print(machine("numpy"))
+    """Seconds of a search of the sample, by how it finds out how sure it is; the shortest of three."""
+    print(machine("numpy", "onnxruntime"))
     with KnowledgeBase.open(work / "sample") as kb:
-        view, owner = kb.reader().view, Access.owner()
-        questions = [row["query"] for row in map(json.loads, sample_questions().read_text("utf-8").splitlines())]
-        for kind, text in PIPELINES.items():
-            pipeline = Pipeline.parse(text)
-            tries = [[_taken(kb, pipeline, Query(text), view, owner) for text in questions] for _ in range(5)]
+        questions = [row["query"] for row in map(json.loads, sample_questions().read_text("utf-8").splitlines())][:60]
+        for effort in ("off", "quick", "read"):
+            tries = [[_taken(kb, text, cast(Effort, effort)) for text in questions] for _ in range(3)]
             taken = np.min(tries, axis=0) * 1000
-            median, high = np.median(taken, axis=0), np.quantile(taken, 0.95, axis=0)
-            print(f"{kind}: search {median[0]:.2f} ms, confidence {median[1]:.2f} ms (95%: {high[1]:.2f} ms)")
+            print(f"{effort}: p50 {np.median(taken):.1f} ms, p95 {np.quantile(taken, 0.95):.1f} ms")
 
 
-def _taken(kb: KnowledgeBase, pipeline: Pipeline, query: Query, view: View, access: Access) -> tuple[float, float]:
-    first = next(iter(kb.search(query.text, access, 1, pipeline).hits), None)
-    started = time.thread_time()
-    run = pipeline.run([query], 10, view, kb.services, access)
-    searched = time.thread_time()
-    sureness(run, query, pipeline, view, kb.services, access, first)
-    return searched - started, time.thread_time() - searched
+def _taken(kb: KnowledgeBase, text: str, effort: Effort) -> float:
+    started = time.perf_counter()
+    kb.search(text, Access.owner(), confidence=effort)
+    return time.perf_counter() - started
 
 
 def main() -> None:
@@ -306,12 +324,8 @@ def main() -> None:
         if args.data is None:
             parser.error("collect needs --data")
         collect(args.data, args.work, args.only)
-    elif args.step == "fit":
-        write(args.work)
-    elif args.step == "cost":
-        cost(args.work)
     else:
-        report(args.work)
+        {"fit": write, "cost": cost, "report": report}[args.step](args.work)
 
 
 if __name__ == "__main__":

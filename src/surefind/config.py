@@ -24,6 +24,7 @@ from surefind.store.settings import StoreSettings
 from surefind.template import BUILT_IN
 from surefind.template import TEMPLATE as TEMPLATE
 from surefind.toml_lines import line_of, mentioned_key
+from surefind.types import Effort
 from surefind.write.layout import Layout
 
 _WORDS: dict[type | tuple[type, ...], str] = {
@@ -42,7 +43,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         **{f"max_{f.name}": (int, float) for f in fields(Limits)},
     },
     "index": {"chunk": str, "enrich": list},
-    "search": {"pipeline": str, "k": int, "min_confidence": (int, float)},
+    "search": {"pipeline": str, "k": int, "confidence": str, "min_confidence": (int, float)},
     "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
     "desk": {"approvals": int, "git": str},
 }
@@ -85,6 +86,8 @@ class Settings:
     """The exam that is asked again after changes; empty: `bench.standing` chooses one."""
     isolated: bool = False
     """Whether scores are computed from the documents that the caller may read alone."""
+    confidence: Effort = "read"
+    """How a search finds out how sure it is."""
     min_confidence: float = 0.0
     """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
@@ -191,6 +194,7 @@ class _SettingsReader:
             self.share("sync", merged["sync"], "gate_margin"),
             merged["exam"]["standing"],
             self.isolated(),
+            self.one_of("search", merged["search"], "confidence", get_args(Effort)),
             self.share("search", merged["search"], "min_confidence"),
             self.data.get("serve", {}),
             self.desk(merged["desk"]),
@@ -204,10 +208,12 @@ class _SettingsReader:
             raise self.error("desk", "approvals", str(error)) from None
 
     def files(self, sync: dict[str, Any]) -> FileRules:
-        given, known = sync["follow_links"], get_args(FollowLinks)
-        if given not in known:
-            raise self.error("sync", "follow_links", f"follow_links must be one of {', '.join(known)}, not {given!r}.")
-        return FileRules(tuple(sync["exclude"]), given)
+        return FileRules(tuple(sync["exclude"]), self.one_of("sync", sync, "follow_links", get_args(FollowLinks)))
+
+    def one_of(self, table: str, values: dict[str, Any], key: str, known: tuple[str, ...]) -> Any:
+        if values[key] not in known:
+            raise self.error(table, key, f"{key} must be one of {', '.join(known)}, not {values[key]!r}.")
+        return values[key]
 
     def count(self, table: str, values: dict[str, Any], key: str) -> int:
         number: int = values[key]
@@ -237,10 +243,7 @@ class _SettingsReader:
     def isolated(self) -> bool:
         table = self.data.get("access", {})
         given = table.get("isolation", "none") if isinstance(table, dict) else "none"
-        if given not in _ISOLATION:
-            message = f"isolation must be one of {', '.join(_ISOLATION)}, not {given!r}."
-            raise self.error("access", "isolation", message)
-        return bool(given != "none")
+        return bool(self.one_of("access", {"isolation": given}, "isolation", _ISOLATION) != "none")
 
     def rules(self, given: Any, table: str) -> tuple[PathRule, ...]:
         if not isinstance(given, list):

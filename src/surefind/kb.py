@@ -37,7 +37,7 @@ from surefind.store.connection import closed
 from surefind.store.failures import explaining
 from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation, Version
-from surefind.types import Document, SearchResult
+from surefind.types import Document, Effort, SearchResult
 from surefind.write.layout import Layout
 from surefind.writing import Writing
 
@@ -217,15 +217,17 @@ class KnowledgeBase(Writing, Drafting):
         layout: Layout | None = None,
         extent: Extent = PARENT,
         min_confidence: float | None = None,
+        confidence: Effort | None = None,
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits, in this layout
         or in that of the settings; none if it is less sure of the first one than `min_confidence`, or the settings'
-        minimum. `extent` says how much text a hit has. Raises `NotBuiltError` if an index is missing; `build` makes
-        it."""
+        minimum. `extent` says how much text a hit has, and `confidence` how the search finds out how sure it is, if not
+        as the settings say. Raises `NotBuiltError` if an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         least = self.settings.min_confidence if min_confidence is None else min_confidence
-        check_query(query, k, offset, least)
-        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent, least)
+        effort = self.settings.confidence if confidence is None else confidence
+        check_query(query, k, offset, least, effort)
+        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent, least, effort)
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""

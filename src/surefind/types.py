@@ -33,6 +33,9 @@ else:
 Signal = Literal["sparse", "dense", "graph", "mixed"]
 """The kind of evidence that scores express: shared words, closeness in meaning, links, or several at once."""
 
+Effort = Literal["read", "quick", "off"]
+"""How a search finds out how sure it is: a small model reads the first hits; from the scores alone; not at all."""
+
 PAD = -1
 """The id that fills the end of a short row of `Rankings`."""
 
@@ -284,6 +287,15 @@ class TraceEntry:
     dollars: float = 0.0
 
 
+SURE = ((0.6, "likely here"), (0.25, "perhaps here"), (0.0, "probably not here"))
+"""What a confidence of at least each number means in words; docs/confidence.md says how often each holds."""
+
+
+def in_words(confidence: float | None) -> str:
+    """Returns how sure a confidence is; empty if there is none."""
+    return "" if confidence is None else next(words for least, words in SURE if confidence >= least)
+
+
 @dataclass(frozen=True, slots=True)
 class SearchResult:
     """The result of a search: the hits, best first, and the trace of the stages."""
@@ -300,10 +312,17 @@ class SearchResult:
     """The probability that the first hit answers the query, whatever `offset` is; None if it was not computed."""
     confidence_from: str = ""
     """What the probability was calibrated on, in words."""
+    confidence_own: bool = False
+    """Whether that were questions about this knowledge base. If not, people are shown `sure`, not the number."""
     known_words: float | None = None
     """The share of the query's words that occur in the documents; None if no stage looks at words."""
     closest: Hit | None = None
     """The best passage, if the confidence is below the minimum that was asked for. There are no hits then."""
+
+    @property
+    def sure(self) -> str:
+        """The confidence in words; empty if it was not computed."""
+        return in_words(self.confidence)
 
     @property
     def answered(self) -> bool:
@@ -318,4 +337,4 @@ class SearchResult:
         data["trace"] = [_shallow(entry) for entry in self.trace]
         closest = {"document": self.closest.document, "title": self.closest.title} if self.closest else None
         hits = [hit.to_dict() for hit in self.hits]
-        return data | {"answered": self.answered, "closest": closest, "hits": hits}
+        return data | {"sure": self.sure, "answered": self.answered, "closest": closest, "hits": hits}

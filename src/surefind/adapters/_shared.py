@@ -5,13 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from surefind.access import Access
 from surefind.kb import KnowledgeBase
+from surefind.search.extent import Extent
+from surefind.search.pipeline import Pipeline
 from surefind.types import Hit
 
 
 def opened(kb: KnowledgeBase | str | Path) -> KnowledgeBase:
     """Returns a knowledge base, opened if it is a folder."""
     return kb if isinstance(kb, KnowledgeBase) else KnowledgeBase.open(kb)
+
+
+def hits(
+    kb: KnowledgeBase, query: str, access: Access, k: int | None, pipeline: str | Pipeline | None, extent: Extent
+) -> tuple[Hit, ...]:
+    """Searches. Frameworks have no place for a confidence, so it is computed only if the settings have a minimum."""
+    needed = kb.settings.min_confidence > 0
+    return kb.search(query, access, k, pipeline, extent=extent, confidence=None if needed else "off").hits
 
 
 def metadata(hit: Hit) -> dict[str, Any]:

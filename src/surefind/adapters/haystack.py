@@ -18,7 +18,7 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 from haystack import Document, component
 
 from surefind.access import Access
-from surefind.adapters._shared import metadata, opened
+from surefind.adapters._shared import hits, metadata, opened
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
@@ -42,8 +42,8 @@ class SurefindRetriever:
     @component.output_types(documents=list[Document])
     def run(self, query: str) -> dict[str, list[Document]]:
         """Returns the passages as `documents`."""
-        found = self.kb.search(query, self.access, self.k, self.pipeline, extent=self.extent)
-        made = [Document(id=hit.id, content=hit.text, meta=metadata(hit), score=hit.score) for hit in found.hits]
+        found = hits(self.kb, query, self.access, self.k, self.pipeline, self.extent)
+        made = [Document(id=hit.id, content=hit.text, meta=metadata(hit), score=hit.score) for hit in found]
         return {"documents": made}
 
     @component.output_types(documents=list[Document])

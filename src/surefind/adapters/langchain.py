@@ -17,7 +17,7 @@ from langchain_core.retrievers import BaseRetriever
 from pydantic import InstanceOf, field_validator
 
 from surefind.access import Access
-from surefind.adapters._shared import metadata, opened
+from surefind.adapters._shared import hits, metadata, opened
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
@@ -43,5 +43,5 @@ class SurefindRetriever(BaseRetriever):
         return opened(kb) if isinstance(kb, str | Path) else kb
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = self.kb.search(query, self.access, self.k, self.pipeline, extent=self.extent)
-        return [Document(page_content=hit.text, id=hit.id, metadata=metadata(hit)) for hit in found.hits]
+        found = hits(self.kb, query, self.access, self.k, self.pipeline, self.extent)
+        return [Document(page_content=hit.text, id=hit.id, metadata=metadata(hit)) for hit in found]

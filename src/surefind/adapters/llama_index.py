@@ -15,7 +15,7 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 from surefind.access import Access
-from surefind.adapters._shared import metadata, opened
+from surefind.adapters._shared import hits, metadata, opened
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
@@ -41,8 +41,8 @@ class SurefindRetriever(BaseRetriever):
         self.access, self.k, self.pipeline, self.extent = access, k, pipeline, extent
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self.kb.search(query_bundle.query_str, self.access, self.k, self.pipeline, extent=self.extent)
-        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in found.hits]
+        found = hits(self.kb, query_bundle.query_str, self.access, self.k, self.pipeline, self.extent)
+        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in found]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

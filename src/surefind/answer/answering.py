@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surefind.access import Access
-from surefind.answer.quoting import quotes
-from surefind.answer.values import Answer, Step
+from surefind.answer.quoting import quote as quote_from
+from surefind.answer.values import Answer, Cited, Step
 from surefind.answer.written import write
 from surefind.errors import MissingPartError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
@@ -22,6 +22,8 @@ from surefind.types import SearchResult
 
 PASSAGES = 5
 """Passages that an answer is made from."""
+LEAST = 0.3
+"""The probability below which nothing is quoted, whatever the settings say (docs/results/answers.md)."""
 _EXTENT = Extent(None, 2_000)
 """What the model reads of each passage."""
 
@@ -54,23 +56,44 @@ def steps(
     min_confidence: float | None = None,
 ) -> Iterator[Step]:
     """Yields the answer as it comes: the search, each sentence, the whole."""
-    result = kb.search(query, access, PASSAGES, pipeline, extent=_EXTENT, min_confidence=min_confidence)
+    quotes = quote or not kb.services.chat_name(model)
+    least = kb.settings.min_confidence if min_confidence is None else min_confidence
+    result = kb.search(
+        query, access, PASSAGES, pipeline, extent=_EXTENT, min_confidence=0 if quotes else least, confidence="read"
+    )
     yield Step("search", result)
-    made = _made(kb, result, model, quote)
+    made = _quoted(result, least) if quotes else _written(kb, result, model, least)
     for one in made.sentences:
         yield Step("sentence", one)
     yield Step("end", made)
 
 
-def _made(kb: KnowledgeBase, result: SearchResult, model: str | None, quote: bool) -> Answer:
+def _quoted(result: SearchResult, least: float, note: str = "") -> Answer:
+    """Quotes the sentence that answers. Without a reader, it is the one that shares most with the question."""
     if not result.hits:
-        return Answer(result.query, (), result)
-    if quote or not kb.services.chat_name(model):
-        return Answer(result.query, tuple(quotes(result)), result)
+        return Answer(result.query, (), result, note=note, confidence=result.confidence, closest=result.closest)
+    sure = result.confidence or 0.0
+    try:
+        found = quote_from(result.query, result.hits, sure)
+        sentences, sure = found.sentences, found.confidence
+    except MissingPartError:
+        first = result.hits[0]
+        start, end = first.sentence or (first.start, first.end)
+        sentences = (Cited(" ".join(first.text[start - first.start : end - first.start].split()), (first.rank,)),)
+    if sure < max(least, LEAST):
+        return Answer(result.query, (), result, note=note, confidence=sure, closest=result.hits[0])
+    return Answer(result.query, sentences, result, note=note, confidence=sure)
+
+
+def _written(kb: KnowledgeBase, result: SearchResult, model: str | None, least: float) -> Answer:
+    if not result.hits:
+        return Answer(result.query, (), result, confidence=result.confidence, closest=result.closest)
     try:
         found = write(result, kb.services, model)
     except (UsageError, MissingPartError):  # a wrong model string, a missing key or package: not a matter of luck
         raise
     except SurefindError as error:
-        return Answer(result.query, tuple(quotes(result)), result, note=f"The model did not answer: {error}")
-    return Answer(result.query, found.sentences, result, found.model, found.dropped, "", found.dollars)
+        return _quoted(result, least, f"The model did not answer: {error}")
+    return Answer(
+        result.query, found.sentences, result, found.model, found.dropped, "", found.dollars, result.confidence
+    )

@@ -1,21 +1,101 @@
-"""Answers without a language model: the best sentence of each of the first passages, word for word."""
+"""Answers without a language model: the bundled cross-encoder reads the sentences of the first hits, and the one that
+answers the question best is quoted, word for word.
+
+    candidates   the sentences of the first `HITS` hits, at most `SENTENCES`: those that share most with the query, and
+                 those beside them
+    score        the logit of the sentence below its headings + `_WORDS` · its share of the query's words
+    quote        the best sentence, with the one before it if it points back ("It …", "This …") or is very short, and
+                 with what follows a colon
+    others       the best sentence of another hit, if its score is nearly as high
+
+How sure the answer is depends on how sure the search is, on the logit of the sentence and on its lead over the others
+(`confidence.builtin`, fitted by benchmarks/answers.py).
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
 from surefind.answer.values import Cited
-from surefind.types import SearchResult
+from surefind.confidence.builtin import builtin
+from surefind.rerank.cross_encoder import bundled_reader
+from surefind.search.sentences import Sentence, sentences_by_words
+from surefind.types import Chunk, Floats, Hit
 
+HITS = 3
+SENTENCES = 30
+_TOKENS = 96
+"""Tokens of the question and a sentence that are read."""
+_WORDS = 2.0
 _MOST = 3
-"""Sentences of an answer, at most."""
+"""Quotes of an answer, at most: each from another hit."""
+_NEARLY = 0.5
+"""How much lower the score of a further quote may be."""
+_POINTS_BACK = re.compile(r"(?:it|its|this|that|these|those|they|their|he|she|his|her|such|then|also|both)\b", re.I)
+_FOLLOWS = 400
+"""Characters after a colon that are quoted with it, at most."""
+_SHORT = 25
+"""Characters of a sentence that needs the one before it."""
 
 
-def quotes(result: SearchResult) -> list[Cited]:
-    """Returns the marked sentences of the first hits, each once."""
-    found: dict[str, Cited] = {}
-    for hit in result.hits[:_MOST]:
-        if hit.sentence is not None:
-            start, end = hit.sentence
-            text = " ".join(hit.text[start - hit.start : end - hit.start].split())
-            if text:
-                found.setdefault(text, Cited(text, (hit.rank,)))
-    return list(found.values())
+@dataclass(frozen=True)
+class Quoted:
+    sentences: tuple[Cited, ...]
+    signals: Floats
+    """What its probability is computed from: how sure the search is, the logit, the lead."""
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the first sentence answers the question."""
+        return float(builtin().quote(self.signals[None])[0]) if self.sentences else 0.0
+
+
+@dataclass(frozen=True)
+class _Read:
+    """A sentence that was read."""
+
+    hit: Hit
+    sentence: Sentence
+    logit: float
+    score: float
+
+
+def quote(query: str, hits: Sequence[Hit], confidence: float) -> Quoted:
+    """Returns the sentences that answer a question, best first. `confidence` is that of the search. Raises a
+    `SurefindError` if the reader is not installed."""
+    found = _read(query, hits[:HITS])
+    if not found:
+        return Quoted((), np.zeros(3))
+    best: dict[int, _Read] = {}
+    for one in found:
+        best.setdefault(one.hit.rank, one)
+    kept = [one for one in best.values() if one.score >= found[0].score - _NEARLY][:_MOST]
+    lead = found[0].score - found[1].score if len(found) > 1 else found[0].score
+    sure = float(np.clip(confidence, 0.001, 0.999))
+    signals = np.array([np.log(sure / (1 - sure)), found[0].logit, lead])
+    return Quoted(tuple(Cited(_shown(one), (one.hit.rank,)) for one in kept), signals)
+
+
+def _read(query: str, hits: Sequence[Hit]) -> list[_Read]:
+    """Reads the candidates; the best first."""
+    candidates = sentences_by_words(query, [hit.text for hit in hits], SENTENCES)
+    chunks = [Chunk("", 0, 0, hits[one.text].text[one.start : one.end], hits[one.text].headings) for one in candidates]
+    logits = bundled_reader(_TOKENS).score(query, chunks) if chunks else np.zeros(0)
+    most = max((one.shared for one in candidates), default=0.0) or 1.0
+    read = [
+        _Read(hits[one.text], one, float(logit), float(logit) + _WORDS * one.shared / most)
+        for one, logit in zip(candidates, logits, strict=True)
+    ]
+    return sorted(read, key=lambda one: -one.score)
+
+
+def _shown(one: _Read) -> str:
+    at = one.sentence
+    text = one.hit.text[at.start : at.end]
+    points_back = _POINTS_BACK.match(text) or len(text) < _SHORT
+    goes_on = text.endswith(":") and at.after - at.end <= _FOLLOWS
+    return " ".join(one.hit.text[at.before if points_back else at.start : at.after if goes_on else at.end].split())

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from surefind.types import Hit, SearchResult
+from surefind.types import Hit, SearchResult, in_words
 
-NOT_HERE = "Not in these documents."
+NOT_HERE = "Nothing here answers this."
 """The answer if no passage answers the question."""
 
 
@@ -33,6 +33,15 @@ class Answer:
     note: str = ""
     """Why a model was not used, or failed."""
     dollars: float = 0.0
+    confidence: float | None = None
+    """The probability that the first sentence answers the question; None if it was not computed."""
+    closest: Hit | None = None
+    """The best passage, if nothing answers the question."""
+
+    @property
+    def sure(self) -> str:
+        """The confidence in words; empty if it was not computed."""
+        return in_words(self.confidence)
 
     @property
     def answered(self) -> bool:
@@ -58,10 +67,12 @@ class Answer:
             "answer": self.text,
             "sentences": [{"text": one.text, "citations": list(one.citations)} for one in self.sentences],
             "citations": [hit.to_dict() for hit in self.cited],
-            "confidence": self.result.confidence,
+            "confidence": self.confidence,
+            "sure": self.sure,
             "model": self.model or None,
             "dropped": list(self.dropped),
             "note": self.note or None,
+            "closest": {"document": self.closest.document, "title": self.closest.title} if self.closest else None,
             "dollars": self.dollars,
             "generation": self.result.generation,
         }

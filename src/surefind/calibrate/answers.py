@@ -24,9 +24,9 @@ from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
 from surefind.search.sure import signals_of
 from surefind.store.backend import View
-from surefind.types import BoolArray, Floats, Query
+from surefind.types import BoolArray, Effort, Floats, Query
 
-_BATCH = 64
+_BATCH = 16
 """Questions that are searched at a time."""
 
 
@@ -46,15 +46,15 @@ class Answers:
     dropped: int
 
 
-def ask_twice(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Answers:
+def ask_twice(kb: KnowledgeBase, plan: Plan, effort: Effort = "quick", report: OnProgress | None = None) -> Answers:
     """`plan` has one contender and one measure, which says whether the first hit answers a question."""
     bench = Bench(kb, report)
     scored = bench.score(plan)
     queries, view, pipeline = scored.plan.exam.queries, scored.view, plan.contenders[0].pipeline
     asked = [Query(query.text, query.id) for query in queries]
-    kind, there = ask(kb, pipeline, asked, view, report)
+    kind, there = ask(kb, pipeline, asked, view, effort, report)
     gone = {query.id: frozenset(j.document for j in query.judgments if j.grade > 0) for query in queries}
-    _, away = ask(kb, pipeline, asked, cast(View, Without(view, gone)), report)
+    _, away = ask(kb, pipeline, asked, cast(View, Without(view, gone)), effort, report)
     success = scored.scores[str(plan.measures[0])][:, 0] > 0
     groups = clusters_of(queries)
     return Answers(
@@ -69,7 +69,12 @@ def ask_twice(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -
 
 
 def ask(
-    kb: KnowledgeBase, pipeline: Pipeline, queries: Sequence[Query], view: View, report: OnProgress | None = None
+    kb: KnowledgeBase,
+    pipeline: Pipeline,
+    queries: Sequence[Query],
+    view: View,
+    effort: Effort = "quick",
+    report: OnProgress | None = None,
 ) -> tuple[Kind, Floats]:
     """Returns the signals of searches for these queries."""
     found = []
@@ -78,5 +83,5 @@ def ask(
             report("Searching with and without the answers", at, len(queries))
         some = queries[at : at + _BATCH]
         run = pipeline.run(some, 1, view, kb.services, OWNER)
-        found.append(signals_of(run, some, pipeline, view, OWNER))
+        found.append(signals_of(run, some, pipeline, view, OWNER, effort))
     return found[0][0], np.concatenate([values for _, values in found])

@@ -1,8 +1,9 @@
-"""`surefind calibrate confidence`: fits how sure a search is on an exam, checks it on held-out questions and saves it.
+"""`surefind calibrate confidence`: moves the built-in confidence towards the questions of an exam, and saves it.
 
-One half of the questions fits the predictor that is checked; what is saved is fitted on all of them. The fit starts
-from the built-in weights, so that an exam of a few dozen questions is enough. Questions of a kind that the exam does
-not have (nonsense, another subject) are judged as the built-in predictor judges them.
+The fit starts from the built-in predictor, so that twenty questions are enough to begin with; each further question
+counts as much (`confidence.predictor`). It is checked by predictions for questions that it was fitted without, ten
+parts in turn. Questions of a kind that the exam does not have (nonsense, another subject) are judged nearly as the
+built-in predictor judges them.
 """
 
 from __future__ import annotations
@@ -16,45 +17,74 @@ import numpy as np
 
 from surefind import __version__
 from surefind.bench.plan import Contender, Plan
-from surefind.calibrate.answers import Answers, ask, ask_twice
+from surefind.calibrate.answers import ask, ask_twice
 from surefind.confidence.answering import write_answering
 from surefind.confidence.builtin import builtin
-from surefind.confidence.predictor import fit
+from surefind.confidence.predictor import cross_fitted, fit
 from surefind.errors import ExamError
 from surefind.exam.model import Exam
-from surefind.exam.split import held_out
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance, reliability
-from surefind.measure.thresholds import LEAST
 from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
-from surefind.types import BoolArray, Floats, Query
+from surefind.types import BoolArray, Effort, Floats, Query
+
+FEWEST = 20
+"""Questions of an exam that can calibrate."""
+REMOVED = 0.1
+"""What a question counts whose answer was removed. A knowledge base is asked mostly what it can answer."""
 
 
 def plan_of(pipeline: Pipeline, exam: Exam, success: Measure) -> Plan:
+    if exam.generator:
+        raise ExamError(
+            f"The questions of {exam.label} were written from the documents and repeat their words, so real questions "
+            "are harder: a confidence that was calibrated on them would be too high. Label real questions with: "
+            "surefind exam label."
+        )
     return Plan((Contender(str(pipeline), pipeline),), exam, (success,))
 
 
 def calibrate_confidence(
-    kb: KnowledgeBase, plan: Plan, unanswerable: Sequence[str] = (), report: OnProgress | None = None
+    kb: KnowledgeBase,
+    plan: Plan,
+    unanswerable: Sequence[str] = (),
+    target: float = 0.9,
+    report: OnProgress | None = None,
 ) -> dict[str, Any]:
-    """Saves the calibration and returns it with its report. `unanswerable` are questions that no document answers."""
+    """Saves the calibration and returns it with its report. `unanswerable` are questions that no document answers;
+    `target` is the share of shown first hits that should be right with the proposed `min_confidence`."""
     folder = kb.services.models_folder
     assert folder is not None  # a knowledge base has one
     pipeline = plan.contenders[0].pipeline
-    answers = ask_twice(kb, plan, report)
-    out = _held_out(plan, answers, len(unanswerable))
-    signals, success = answers.signals, answers.success
-    if unanswerable:
-        queries = [Query(text, str(number)) for number, text in enumerate(unanswerable)]
-        signals = np.concatenate([signals, ask(kb, pipeline, queries, answers.view, report)[1]])
-        success = np.concatenate([success, np.zeros(len(queries), np.bool_)])
-    indexes = [retriever.index_spec for retriever in pipeline.retrieve]
-    encoder = next((one for r, one in zip(pipeline.retrieve, indexes, strict=True) if r.signal == "dense"), "")
-    earlier = builtin().predictors[answers.kind]
-    checked = fit(signals[~out], success[~out], earlier=earlier)(signals[out])
-    questions = len(answers.queries)
+    efforts: tuple[Effort, ...] = ("quick", "read") if kb.settings.confidence == "read" else ("quick",)
+    predictors, checks = {}, {}
+    for effort in efforts:
+        answers = ask_twice(kb, plan, effort, report)
+        questions = len(answers.queries)
+        if questions < FEWEST:
+            raise ExamError(
+                f"The exam {plan.exam.label} has {questions} questions about the current documents; calibrating needs "
+                f"at least {FEWEST}. Label more: surefind exam label."
+            )
+        signals, success, groups = answers.signals, answers.success, answers.groups
+        counts = np.repeat([1.0, REMOVED], questions)
+        if unanswerable:
+            queries = [Query(text, str(number)) for number, text in enumerate(unanswerable)]
+            signals = np.concatenate([signals, ask(kb, pipeline, queries, answers.view, effort, report)[1]])
+            success = np.concatenate([success, np.zeros(len(queries), np.bool_)])
+            groups = np.concatenate([groups, groups.max() + 1 + np.arange(len(queries))])
+            counts = np.concatenate([counts, np.ones(len(queries))])
+        indexes = [retriever.index_spec for retriever in pipeline.retrieve]
+        encoder = next((one for r, one in zip(pipeline.retrieve, indexes, strict=True) if r.signal == "dense"), "")
+        earlier = builtin().predictors[answers.kind]
+        predictors[answers.kind] = fit(signals, success, earlier=earlier, counts=counts).as_data()
+        real = counts == 1
+        checks = {
+            "held_out": cross_fitted(signals, success, groups, earlier=earlier, counts=counts)[real],
+            "builtin": builtin()(answers.kind, signals, encoder)[real],
+        }
     data: dict[str, Any] = {
         "surefind": __version__,
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -63,30 +93,31 @@ def calibrate_confidence(
         "indexes": indexes,
         "corpus": answers.view.fingerprint,
         "documents": list(answers.view.sketch),
-        "kind": answers.kind,
-        "predictor": fit(signals, success, earlier=earlier).as_data(),
+        "predictors": predictors,
         "words": f"the exam {plan.exam.label}, {questions} questions",
         "exam": {"name": plan.exam.label, "fingerprint": plan.exam.fingerprint},
         "success": str(plan.measures[0]),
+        "confidence": efforts[-1],
         "questions": {"exam": questions, "unanswerable": len(unanswerable), "dropped": answers.dropped},
         "right": float(success[:questions].mean()),
-        "held_out": _checked(checked, success[out]),
-        "builtin": _checked(builtin()(answers.kind, signals[out], encoder), success[out]),
+        "mean": {name: float(p[:questions].mean()) for name, p in checks.items()},
+        **{name: _checked(p, success[real]) for name, p in checks.items()},
+        "proposed": proposed(checks["held_out"], success[real], target),
     }
     data["file"] = str(write_answering(folder, data))
     return data
 
 
-def _held_out(plan: Plan, answers: Answers, unanswerable: int) -> BoolArray:
-    """Which searches are held out: those of half of the questions, with and without their answers, and every second one
-    of the unanswerable ones."""
-    half = np.array(held_out(answers.queries))
-    if min(half.sum(), (~half).sum()) < LEAST:
-        raise ExamError(
-            f"The exam {plan.exam.label} has {len(answers.queries)} questions about the current documents; calibrating "
-            f"needs at least {LEAST} in each half. Add questions, or write some: surefind exam write."
-        )
-    return np.concatenate([half, half, np.arange(unanswerable) % 2 == 1])
+def proposed(p: Floats, success: BoolArray, target: float) -> dict[str, Any] | None:
+    """The lowest `min_confidence` with which the share `target` of the shown first hits is right, and what it hides and
+    shows; None if there is none."""
+    for least in np.round(np.arange(0.0, 1.0, 0.05), 2):
+        shown = p >= least
+        if shown.any() and success[shown].mean() >= target:
+            hidden = float((success & ~shown).sum() / max(1, success.sum()))
+            wrong = float((~success & shown).sum() / max(1, (~success).sum()))
+            return {"target": target, "min_confidence": float(least), "right_hidden": hidden, "wrong_shown": wrong}
+    return None
 
 
 def _checked(p: Floats, success: BoolArray) -> dict[str, Any]:

@@ -15,15 +15,16 @@ _WIDE, _HIGH = _LEFT + _SIZE + 20, _TOP + _SIZE + 44
 
 def render(made: Mapping[str, Any]) -> str:
     """The whole page of what `calibrate_confidence` returns."""
-    rows = [("Calibrated on the other half", made["held_out"]), ("Built-in", made["builtin"])]
+    rows = [("Calibrated", made["held_out"]), ("Built-in", made["builtin"])]
     questions = made["questions"]
     parts = [
         f'<header><p class="kicker">Surefind {escape(made["surefind"])}, {escape(made["created"][:10])}</p>'
         f"<h1>How sure is a search?</h1><p class='rest'>{escape(sentence(made))}</p>"
         f'<p class="spec">{escape(made["pipeline"])}</p></header>',
         f"<section><p>{escape(made['exam']['name'])}: {questions['exam']} questions, each asked with and without the "
-        f"documents that answer it, and {questions['unanswerable']} that no document answers. The figures are those of "
-        f"the held-out half, {made['held_out']['searches']} searches. Right: {escape(made['success'])}.</p>",
+        f"documents that answer it, and {questions['unanswerable']} that no document answers. Each of "
+        f"the {made['held_out']['searches']} searches is judged by a fit without its question. Right: "
+        f"{escape(made['success'])}.</p>",
         _table(rows),
         "</section>",
         '<div class="beside">',

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 
 from surefind.client import calls
 from surefind.client.calls import Call, Found, Where
-from surefind.types import Hit
+from surefind.types import Effort, Hit
 
 
 class Client:
@@ -37,6 +37,7 @@ class Client:
         text: str | None = None,
         max_chars: int | None = None,
         offset: int = 0,
+        confidence: Effort | None = None,
         min_confidence: float | None = None,
     ) -> Found:
         """Finds passages. The parameters are those of `/v1/search`."""
@@ -47,7 +48,7 @@ class Client:
             "text": text,
             "max_chars": max_chars,
         }
-        options |= {"min_confidence": min_confidence}
+        options |= {"confidence": confidence, "min_confidence": min_confidence}
         return calls.found_of(self._send(calls.search(q, {**options, "offset": offset})))
 
     def pages(self, q: str, k: int | None = None, **options: Any) -> Iterator[Found]:

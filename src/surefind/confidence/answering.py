@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from surefind.confidence.builtin import builtin
 from surefind.confidence.predictor import Predictor
@@ -25,15 +25,15 @@ from surefind.store.version import FileVersion, file_version
 from surefind.types import Floats
 
 FOLDER = "confidence"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, eq=False)
 class Answering:
-    """A predictor that was fitted on an exam, and what it is valid for."""
+    """The predictors that were fitted on an exam, and what they are valid for."""
 
-    predictor: Predictor
-    kind: Kind
+    predictors: Mapping[Kind, Predictor]
+    """One for searches that read their first hits, one for those that do not."""
     indexes: tuple[str, ...]
     """The index specs of the retrievers."""
     corpus: str
@@ -51,23 +51,31 @@ class Answering:
         return "most documents are others" if changed else ""
 
 
+class Probability(NamedTuple):
+    p: float
+    words: str
+    """What it was calibrated on."""
+    own: bool
+    """Whether that were questions about these documents."""
+
+
 def probability(
     folder: Path | None, pipeline: str, retrievers: Sequence[Retriever], corpus: Corpus, kind: Kind, values: Floats
-) -> tuple[float, str]:
-    """Returns the probability that the first hit answers a query with these signals, and what it was calibrated on."""
+) -> Probability:
+    """Returns the probability that the first hit answers a query with these signals."""
     indexes = [retriever.index_spec for retriever in retrievers]
     why = ""
     try:
         own = find_answering(folder, pipeline, corpus.layout)
-        if own is not None:
+        if own is not None and kind in own.predictors:
             why = own.refused(indexes, corpus)
             if not why:
-                return float(own.predictor(values)[0]), own.words
+                return Probability(float(own.predictors[kind](values)[0]), own.words, True)
     except StoreError as error:
         why = str(error)
     encoder = next((one for r, one in zip(retrievers, indexes, strict=True) if r.signal == "dense"), "")
     words = builtin().words + (f"; your own calibration was not used: {why}" if why else "")
-    return float(builtin()(kind, values, encoder)[0]), words
+    return Probability(float(builtin()(kind, values, encoder)[0]), words, False)
 
 
 @lru_cache(maxsize=32)
@@ -104,12 +112,10 @@ def read_answering(path: Path, version: FileVersion) -> Answering:
         data = unsealed(json.loads(path.read_text(encoding="utf-8")))
         if data.get("format") != FORMAT:
             raise ValueError("another version of Surefind wrote it")
-        kind, predictor = data["kind"], Predictor.from_data(data["predictor"])
-        if kind not in NAMES or len(predictor.weights) != len(NAMES[kind]):
+        predictors = {kind: Predictor.from_data(one) for kind, one in data["predictors"].items()}
+        if any(kind not in NAMES or len(one.weights) != len(NAMES[kind]) for kind, one in predictors.items()):
             raise ValueError("its predictor is not sound")
-        return Answering(
-            predictor, kind, tuple(data["indexes"]), data["corpus"], tuple(data["documents"]), data["words"]
-        )
+        return Answering(predictors, tuple(data["indexes"]), data["corpus"], tuple(data["documents"]), data["words"])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreError(
             f"The calibration {path} cannot be used ({error}). Make it again with: surefind calibrate confidence."

@@ -22,6 +22,8 @@ FILE = "builtin.json"
 @dataclass(frozen=True, eq=False)
 class Builtin:
     predictors: Mapping[Kind, Predictor]
+    quote: Predictor
+    """How likely a quoted sentence answers a question (`answer.quoting`)."""
     encoder: str
     """The index spec of the dense retriever whose cosines it knows."""
     collections: int
@@ -42,4 +44,4 @@ class Builtin:
 def builtin() -> Builtin:
     data = json.loads(files("surefind.confidence").joinpath(FILE).read_text(encoding="utf-8"))
     predictors = {kind: Predictor.from_data(one) for kind, one in data["predictors"].items()}
-    return Builtin(predictors, data["encoder"], len(data["collections"]))
+    return Builtin(predictors, Predictor.from_data(data["quote"]), data["encoder"], len(data["collections"]))

@@ -2,9 +2,11 @@
 
     p(q) = σ(w · z(q) + b)        z: the features, scaled to mean 0 and standard deviation 1 on the questions of the fit
 
-The weights minimise the log loss + λ/2 · |w - w0|², by Newton's method (iteratively reweighted least squares). w0 is 0,
-or the weights of an earlier predictor, which then decides as far as the questions do not. b is not penalised, so the
-mean of p equals the share of successes.
+The weights minimise the log loss + λ/2 · |w|², by Newton's method (iteratively reweighted least squares). b is not
+penalised, so the mean of p equals the share of successes.
+
+A fit can start from an earlier predictor, w0 and b0, which then decides as far as the questions do not: the log loss
++ λ0/2 · |w - w0|² + μ0/2 · (b - b0)², in the scale of the earlier one. Few questions move b, many also w.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from surefind.types import BoolArray, Floats
 
 STRENGTH = 5.0
 """λ. A few hundred questions cannot tell the weights of ten features apart without it."""
+KEEP, KEEP_MEAN = 30.0, 3.0
+"""λ0 and μ0: how many questions' worth an earlier predictor is (docs/results/confidence.md)."""
 FOLDS = 10
 _STEPS = 50
 _ENOUGH = 1e-8
@@ -56,12 +60,17 @@ def fit(
 ) -> Predictor:
     """`counts` says how many times each question counts; once if it is not given."""
     counts = np.ones(len(features)) if counts is None else counts
-    means = np.average(features, axis=0, weights=counts)
-    spread = np.sqrt(np.average((features - means) ** 2, axis=0, weights=counts))
-    scales = np.where(spread > 1e-12, spread, 1.0)
+    if earlier is None:
+        means = np.average(features, axis=0, weights=counts)
+        spread = np.sqrt(np.average((features - means) ** 2, axis=0, weights=counts))
+        scales = np.where(spread > 1e-12, spread, 1.0)
+        start = np.zeros(features.shape[1] + 1)
+        penalty = np.append(np.full(features.shape[1], strength), 1e-6)  # a little for b: all questions may succeed
+    else:
+        means, scales = earlier.means, earlier.scales
+        start = np.append(earlier.weights, earlier.intercept)
+        penalty = np.append(np.full(features.shape[1], KEEP), KEEP_MEAN)
     z = np.column_stack([(features - means) / scales, np.ones(len(features))])
-    penalty = np.append(np.full(features.shape[1], strength), 1e-6)  # a little for b: all questions may succeed
-    start = np.append(np.zeros(features.shape[1]) if earlier is None else earlier.weights, 0.0)
     at = start
     for _ in range(_STEPS):
         p = _sigmoid(z @ at)
@@ -74,16 +83,25 @@ def fit(
     return Predictor(means, scales, at[:-1], float(at[-1]))
 
 
-def cross_fitted(features: Floats, success: BoolArray, groups: NDArray[np.int64], seed: int = 42) -> Floats:
+def cross_fitted(
+    features: Floats,
+    success: BoolArray,
+    groups: NDArray[np.int64],
+    seed: int = 42,
+    earlier: Predictor | None = None,
+    counts: Floats | None = None,
+) -> Floats:
     """The prediction for each question by a model that was fitted without its fold. Questions of one group are in the
     same fold."""
     names = np.unique(groups)
     folds = np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names))
     own = folds[np.searchsorted(names, groups)]
     found = np.zeros(len(features))
+    counts = np.ones(len(features)) if counts is None else counts
     for fold in np.unique(own):
         out = own == fold
-        found[out] = fit(features[~out], success[~out])(features[out]) if (~out).any() else success.mean()
+        made = fit(features[~out], success[~out], earlier=earlier, counts=counts[~out]) if (~out).any() else earlier
+        found[out] = made(features[out]) if made else success.mean()
     return found
 
 

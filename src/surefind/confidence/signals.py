@@ -14,7 +14,7 @@
     same             the share of retrievers that rank the same passage first
 
 Without a retriever of words, all words of the query weigh the same. `agreement` and `same` are read if there are both
-kinds of retrievers.
+kinds of retrievers. If a reader has read the first passages, its signals follow (`surefind.confidence.reading`).
 """
 
 from __future__ import annotations
@@ -29,11 +29,17 @@ import numpy as np
 from surefind import spec
 from surefind.abilities import query_tokens
 from surefind.confidence.measures import agreement, lead, margin, shared_first
+from surefind.confidence.reading import READ_SIGNALS
 from surefind.protocols import Analyzer
 from surefind.types import PAD, BoolArray, Floats, Rankings, Wording
 
-Kind = Literal["words", "meaning", "both", "other"]
-"""Which retrievers the signals are from."""
+Kind = Literal[
+    "words", "meaning", "both", "other", "words, read", "meaning, read", "both, read", "other, read"
+]  # fmt: skip
+"""Which retrievers the signals are from, and whether a reader read the first passages."""
+_READ: dict[Kind, Kind] = {
+    "words": "words, read", "meaning": "meaning, read", "both": "both, read", "other": "other, read"
+}  # fmt: skip
 _COMMON = ("margin", "overlap")
 _WORDS = ("words: here", "words: lead")
 _MEANING = ("meaning: here", "meaning: spread")
@@ -43,6 +49,7 @@ NAMES: dict[Kind, tuple[str, ...]] = {
     "both": (*_COMMON, *_WORDS, *_MEANING, "agreement", "same"),
     "other": _COMMON,
 }
+NAMES |= {_READ[kind]: (*names, *READ_SIGNALS) for kind, names in NAMES.items()}
 """The names of the signals, in the order of the columns."""
 _ANALYZER = "english"
 """Finds the words of a query if no retriever does."""
@@ -73,9 +80,15 @@ def signals(
     return kind, np.stack(columns, axis=1)
 
 
+def with_reading(kind: Kind, values: Floats, read: Floats) -> tuple[Kind, Floats]:
+    """Adds the signals of a reader, one row for each query."""
+    return _READ[kind], np.concatenate([values, read], axis=1)
+
+
 def without_meaning(kind: Kind, values: Floats) -> tuple[Kind, Floats]:
     """Returns the signals that do not depend on the encoder."""
-    less: Kind = "words" if kind in ("both", "words") else "other"
+    less: Kind = "words" if kind.startswith(("both", "words")) else "other"
+    less = _READ[less] if kind in _READ.values() else less
     return less, values[:, [NAMES[kind].index(name) for name in NAMES[less]]]
 
 

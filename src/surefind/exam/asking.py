@@ -14,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from surefind.access import Access
 from surefind.errors import MissingPartError, UsageError
@@ -94,7 +95,8 @@ class Asking:
 
     def pool(self, text: str, size: int, seed: int = 0) -> list[Hit]:
         """Returns up to `size` passages for a question, shuffled. A hit's span is that of its best matching part."""
-        found = [self.reader.search(text, self.access, pipeline, size).hits for pipeline in self.pipelines]
+        search = partial(self.reader.search, text, self.access, k=size, confidence="off")
+        found = [search(pipeline=pipeline).hits for pipeline in self.pipelines]
         pooled: dict[tuple[str, int, int], Hit] = {}
         for rank in range(size):
             for hits in found:

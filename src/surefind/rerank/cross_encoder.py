@@ -131,6 +131,14 @@ def bundled() -> Path:
         ) from None
 
 
+def bundled_reader(max_tokens: int) -> OnnxCrossEncoder:
+    """The bundled cross-encoder. Raises `MissingPartError` if it is not installed."""
+    folder = bundled()
+    found = _open(folder, max_tokens, graph_version(folder))
+    assert isinstance(found, OnnxCrossEncoder)
+    return found
+
+
 @lru_cache(maxsize=8)
 def _open(folder: Path, max_tokens: int | None, version: FileVersion | None) -> OnnxCrossEncoder | TorchCrossEncoder:
     """`version` is a cache key, so that a retrained model is opened again; it is None for a folder without a graph."""

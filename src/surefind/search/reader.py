@@ -12,6 +12,7 @@ import contextlib
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from typing import get_args
 
 from surefind.access import Access
 from surefind.errors import (
@@ -25,14 +26,14 @@ from surefind.protocols import Retriever, Services
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT, hits_of, passage_hit
 from surefind.search.pipeline import Pipeline
-from surefind.search.sure import sureness
+from surefind.search.sure import UNKNOWN, sureness
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.facets import Facet
 from surefind.store.failures import explaining
 from surefind.store.lease import Lease
 from surefind.store.rows import About, Generation
-from surefind.types import Document, Hit, Query, SearchResult
+from surefind.types import Document, Effort, Hit, Query, SearchResult
 
 _ID = re.compile(r"[0-7][0-9a-f]{15}")
 MAX_QUERY = 10_000
@@ -75,22 +76,25 @@ class Reader:
         offset: int = 0,
         extent: Extent = PARENT,
         min_confidence: float = 0.0,
+        confidence: Effort = "quick",
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits. k, `offset` and
         `extent`, the size of the texts, do not change the ranking. If the probability that the first passage answers
-        the query is below `min_confidence`, there are no hits, and the result names the closest passage."""
-        check_query(query, k, offset, min_confidence)
+        the query is below `min_confidence`, there are no hits, and the result names the closest passage. `confidence`
+        says how that probability is found."""
+        check_query(query, k, offset, min_confidence, confidence)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
         with explaining(self._catalogue.path.parent), self._noticing():
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
             hits = hits_of(query, run, self.view, access, k, offset, extent)
-            whole = hits if extent == PARENT and not offset else hits_of(query, run, self.view, access, 1)
-            first = next(iter(whole), None)  # the confidence does not depend on which hits are asked for, or how much
-            sure = sureness(run, Query(query), pipeline, self.view, self._services, access, first)
-            closest = None
-            if sure.confidence < min_confidence:
-                closest, hits = first, ()
+            sure, closest = UNKNOWN, None
+            if confidence != "off":
+                whole = hits if extent == PARENT and not offset else hits_of(query, run, self.view, access, 1)
+                first = next(iter(whole), None)  # the confidence depends neither on which hits are asked for nor on k
+                sure = sureness(run, Query(query), pipeline, self.view, self._services, access, confidence, first)
+                if sure.confidence is not None and sure.confidence < min_confidence:
+                    closest, hits = first, ()
         withheld = self.view.withheld(access)
         return SearchResult(
             query,
@@ -101,6 +105,7 @@ class Reader:
             self.generation,
             confidence=sure.confidence,
             confidence_from=sure.calibrated,
+            confidence_own=sure.own,
             known_words=sure.known_words,
             closest=closest,
         )
@@ -172,8 +177,8 @@ class Reader:
             return {member.document: member.content for member in self._catalogue.members(self._contents)}
 
 
-def check_query(query: str, k: int, offset: int = 0, min_confidence: float = 0.0) -> None:
-    """Raises `QueryError` if a query is empty or too long, or if k, offset or min_confidence is out of range."""
+def check_query(query: str, k: int, offset: int = 0, min_confidence: float = 0.0, confidence: Effort = "quick") -> None:
+    """Raises `QueryError` if a query is empty or too long, or if another argument is out of range."""
     if not query.strip():
         raise QueryError('The query is empty. Write one, for example: surefind search "CTR filing deadline".')
     if len(query) > MAX_QUERY:
@@ -186,3 +191,9 @@ def check_query(query: str, k: int, offset: int = 0, min_confidence: float = 0.0
         raise QueryError(f"offset must be from 0 to {MAX_K:,}, not {offset}.")
     if not 0 <= min_confidence <= 1:
         raise QueryError(f"min_confidence must be from 0 to 1, not {min_confidence:g}.")
+    if confidence not in get_args(Effort):
+        raise QueryError(f"confidence must be one of {', '.join(get_args(Effort))}, not {confidence!r}.")
+    if min_confidence and confidence == "off":
+        raise QueryError(
+            "min_confidence needs a confidence: set confidence to read or quick, or leave the minimum out."
+        )

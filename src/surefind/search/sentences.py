@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 from surefind.analyze.english import English
 from surefind.text.sentences import sentence_spans
@@ -21,17 +22,60 @@ _BREAK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+#|>]|\d{1,4}[.)])\s*\S))")
 _ANALYZER = English()
 _LENGTH = 0.375
 """How much a long sentence loses against a short one."""
+_SAYS = re.compile(r"(?:\w+\W+){2}\w")
+"""A sentence that can answer something has three words."""
+_BESIDE = 0.5
+"""What a sentence is worth beside a good one, as a share of the good one."""
 _LEAST, _ENDING = 3, 2
 """A word has at least the first `_LEAST` letters of its stem, and all of the stem but `_ENDING` letters."""
 
 
+class Sentence(NamedTuple):
+    """A sentence of one of several texts."""
+
+    text: int
+    """The number of the text."""
+    start: int
+    end: int
+    before: int
+    """Where the sentence before it starts; its own start if there is none."""
+    after: int
+    """Where the sentence after it ends; its own end if there is none."""
+    shared: float
+    """What it shares with the query."""
+
+
 def best_sentences(query: str, texts: Sequence[str]) -> list[tuple[int, int] | None]:
     """Returns the span of the best sentence of each text; None for a text that has no term of the query."""
+    best: list[tuple[int, int] | None] = []
+    for cut, scores in zip(*_scored(query, texts), strict=True):
+        at = max(range(len(scores)), key=scores.__getitem__, default=0)
+        best.append(cut[at] if scores and scores[at] > 0 else None)
+    return best
+
+
+def sentences_by_words(query: str, texts: Sequence[str], most: int) -> list[Sentence]:
+    """Returns at most `most` sentences: those that share most with the query, and the ones beside them, which may hold
+    the answer in other words. The sentences of earlier texts come first among equals."""
+    spans, scores = _scored(query, texts)
+    found = []
+    for text, (cut, row) in enumerate(zip(spans, scores, strict=True)):
+        for at, (start, end) in enumerate(cut):
+            beside = max((row[near] for near in (at - 1, at + 1) if 0 <= near < len(row)), default=0.0)
+            if _SAYS.search(texts[text], start, end):
+                near = cut[max(0, at - 1)][0], cut[min(len(cut) - 1, at + 1)][1]
+                one = Sentence(text, start, end, *near, row[at])
+                found.append((-max(row[at], _BESIDE * beside), text, at, one))
+    return [one for *_, one in sorted(found)[:most]]
+
+
+def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]]], list[list[float]]]:
+    """Returns the sentences of each text, and what each of them shares with the query."""
     wanted = {term for token in _ANALYZER.query_tokens(query) for term in _ANALYZER.terms(token)}
-    if not wanted:
-        return [None] * len(texts)
-    roots = [term[: max(_LEAST, len(term) - _ENDING)] for term in wanted]
     spans = [list(_spans(text)) for text in texts]
+    if not wanted:
+        return spans, [[0.0] * len(cut) for cut in spans]
+    roots = [term[: max(_LEAST, len(term) - _ENDING)] for term in wanted]
     shared = [
         [_shared(text[start:end], wanted, roots) for start, end in cut] for text, cut in zip(texts, spans, strict=True)
     ]
@@ -39,15 +83,13 @@ def best_sentences(query: str, texts: Sequence[str]) -> list[tuple[int, int] | N
     n = sum(map(len, spans))
     mean = sum(end - start for cut in spans for start, end in cut) / max(1, n)
     idf = {term: math.log1p((n - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
-    best: list[tuple[int, int] | None] = []
-    for cut, row in zip(spans, shared, strict=True):
-        scores = [
+    return spans, [
+        [
             sum(map(idf.__getitem__, terms)) / (1 + _LENGTH * ((end - start) / mean - 1)) if terms else 0.0
             for terms, (start, end) in zip(row, cut, strict=True)
         ]
-        at = max(range(len(scores)), key=scores.__getitem__, default=0)
-        best.append(cut[at] if scores and scores[at] > 0 else None)
-    return best
+        for cut, row in zip(spans, shared, strict=True)
+    ]
 
 
 def _shared(sentence: str, wanted: set[str], roots: Sequence[str]) -> set[str]:

@@ -1,7 +1,8 @@
 """How sure a search is: the probability that its first passage answers the query.
 
-It is computed from what the search has found already, and under the caller's access: withheld documents take no part,
-except that BM25 weighs words by how many passages of the index have them (`isolation = "statistics"` changes that).
+`quick` computes it from what the search has found already. `read` lets the bundled cross-encoder read the first
+passages. Both see what the caller may: withheld documents take no part, except that BM25 weighs words by how many
+passages of the index have them (`isolation = "statistics"` changes that).
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ import numpy as np
 
 from surefind.access import Access
 from surefind.confidence.answering import probability
-from surefind.confidence.signals import Kind, overlap, signals
+from surefind.confidence.reading import READ, TOKENS, reading_signals
+from surefind.confidence.signals import Kind, overlap, signals, with_reading
+from surefind.errors import SurefindError
 from surefind.protocols import Services
+from surefind.rerank.cross_encoder import bundled_reader
 from surefind.search.hooks import Run
 from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.store.backend import Passage, View
-from surefind.types import PAD, Floats, Hit, IdArray, Query, Rankings, Wording
+from surefind.types import PAD, Effort, Floats, Hit, IdArray, Query, Rankings, Wording
 
 _READ = 2_000
 """The most characters of a passage that are compared with the query. More would take longer than all the rest."""
+_AROUND = 1
+"""Passages on either side that the reader may find the answer in."""
 Wordings = Sequence[Sequence[Wording] | None]
 
 
@@ -30,11 +36,17 @@ Wordings = Sequence[Sequence[Wording] | None]
 class Sureness:
     """How sure a search is of its first hit."""
 
-    confidence: float
-    calibrated: str
+    confidence: float | None
+    calibrated: str = ""
     """What the probability was calibrated on."""
-    known_words: float | None
+    own: bool = False
+    """Whether that were questions about these documents."""
+    known_words: float | None = None
     """The share of the query's words that occur in the documents; None if no retriever looks at words."""
+
+
+UNKNOWN = Sureness(None)
+"""Of a search that was not to find out."""
 
 
 def sureness(
@@ -44,24 +56,45 @@ def sureness(
     view: View,
     services: Services,
     access: Access,
+    effort: Effort = "quick",
     first: Hit | None = None,
 ) -> Sureness:
     """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
     words = _wordings([query], pipeline, view, access)
     known = next((one[0].known / max(1, one[0].words) for one in words if one), None)
     if not len(run.rankings.row(0)[0]):
-        return Sureness(0.0, "nothing was found", known)
+        return Sureness(0.0, "nothing was found", known_words=known)
     texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
     kind, values = _signals(run, [query], pipeline, view, words, texts)
-    return Sureness(*probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values), known)
+    failed = ""
+    if effort == "read":
+        try:
+            kind, values = with_reading(kind, values, _read(run, [query], view, access))
+        except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
+            failed = f"; no model read the hits: {error}"
+    found = probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values)
+    return Sureness(found.p, found.words + failed, found.own, known)
 
 
 def signals_of(
-    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access, effort: Effort = "quick"
 ) -> tuple[Kind, Floats]:
     """Returns the signals of each query of a run, and their kind. They do not depend on how many hits were wanted."""
     words = _wordings(queries, pipeline, view, access)
-    return _signals(run, queries, pipeline, view, words, _texts(_last(run), view, access))
+    kind, values = _signals(run, queries, pipeline, view, words, _texts(_last(run), view, access))
+    return with_reading(kind, values, _read(run, queries, view, access)) if effort == "read" else (kind, values)
+
+
+def _read(run: Run, queries: Sequence[Query], view: View, access: Access) -> Floats:
+    """The signals of the reader for each query."""
+    reader = bundled_reader(TOKENS)
+    last = _last(run)
+    found = []
+    for number, query in enumerate(queries):
+        ids = last.row(number)[0][:READ].tolist()
+        chunks = [passage.chunk for passage in view.passages(ids, access, _AROUND)]
+        found.append(reading_signals(reader.score(query.text, chunks)))
+    return np.array(found)
 
 
 def _wordings(queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access) -> Wordings:

@@ -24,6 +24,7 @@ def calibrate_confidence(
     pipeline: str,
     success: str,
     unanswerable: Path | None,
+    target: float,
     money: tuple[float | None, bool],
     as_json: bool,
 ) -> None:
@@ -43,8 +44,8 @@ def calibrate_confidence(
         chosen = from_texts([pipeline or base.settings.pipeline], base.settings.known)[0].pipeline
         wanted = parse_measure(success) if success else success_of(questions, 1)
         plan = confidence.plan_of(chosen, questions, wanted)
-        agree(base, llm_calls(base, plan) * 2, *money, as_json)
-        made = confidence.calibrate_confidence(base, plan, without, report)
+        agree(base, llm_calls(base, plan) * 4, *money, as_json)
+        made = confidence.calibrate_confidence(base, plan, without, target, report)
     page = Path(made["file"]).with_suffix(".html")
     page.write_text(render(made), encoding="utf-8")
     if as_json:
@@ -73,7 +74,7 @@ def _show(made: dict[str, Any], page: Path) -> None:
         f"those with an answer ({made['success']})."
     )
     table = Table(box=None, pad_edge=False)
-    table.add_column("held-out half")
+    table.add_column("held-out questions")
     for heading in ("calibration error", "of a perfect one", "Brier", "AUC"):
         table.add_column(heading, justify="right")
     for name, found in (("calibrated", made["held_out"]), ("built-in", made["builtin"])):
@@ -81,9 +82,20 @@ def _show(made: dict[str, Any], page: Path) -> None:
         table.add_row(name, f"{found['error']:.3f}", f"{found['error_by_chance']:.3f}", f"{found['brier']:.3f}", auc)
     console().print(table)
     typer.echo(sentence(made))
-    if made["exam"]["name"].startswith("known-item"):
-        typer.echo(
-            "These questions were written from the documents, and people's questions are harder: the confidence is too "
-            "high for them. Calibrate on questions of people if you have some (surefind help your-questions)."
-        )
+    typer.echo(
+        f"What changed: for the questions with an answer, searches were {made['mean']['builtin']:.2f} sure on average, "
+        f"and are {made['mean']['held_out']:.2f} sure now; {made['right']:.2f} of their first hits are right."
+    )
+    typer.echo(_proposal(made))
     typer.echo(f"Searches with this pipeline use it from now on. Reliability diagram: {page}")
+
+
+def _proposal(made: dict[str, Any]) -> str:
+    found = made["proposed"]
+    if found is None:
+        return "No min_confidence makes as many of the shown first hits right as --beta wants."
+    return (
+        f"With min_confidence = {found['min_confidence']:g}, {found['target']:.0%} of the shown first hits are right "
+        f"on these questions: it hides {found['right_hidden']:.0%} of the right ones and shows "
+        f"{found['wrong_shown']:.0%} of the wrong ones."
+    )

@@ -18,6 +18,11 @@ _SNIPPET = 320
 """Characters in a snippet."""
 _LEAD = 40
 """Characters shown before the first query word of a snippet."""
+_MEANS = {
+    "likely here": "the first hit probably answers this.",
+    "perhaps here": "check a hit before you rely on it.",
+    "probably not here": "use a hit only if it states the answer.",
+}
 _WORD = 60
 """Characters searched for a space at which to cut a snippet; without one, the cut goes through a word."""
 
@@ -59,12 +64,19 @@ def _nothing(result: SearchResult) -> str:
     if result.closest is None or result.confidence is None:
         return f"Nothing found for {result.query!r}."
     closest = result.closest.title or result.closest.document
-    return f"Nothing here answers this (confidence {result.confidence:.2f}).{_unknown(result)} Closest: {closest}"
+    return f"Nothing here answers this ({_in_words(result)}).{_unknown(result)} Closest: {closest}"
 
 
 def _sure(result: SearchResult, explain: bool) -> str:
-    calibrated = f" Calibrated on {result.confidence_from}." if explain else ""
-    return f"Confidence {result.confidence:.2f} that the first hit answers this.{_unknown(result)}{calibrated}"
+    calibrated = f" Confidence {result.confidence:.2f}, calibrated on {result.confidence_from}." if explain else ""
+    if result.confidence_own:
+        return f"Confidence {result.confidence:.2f} that the first hit answers this.{_unknown(result)}{calibrated}"
+    return f"{result.sure.capitalize()}: {_MEANS[result.sure]}{_unknown(result)}{calibrated}"
+
+
+def _in_words(result: SearchResult) -> str:
+    """How sure a search is: a number if it was calibrated on questions about these documents, else words."""
+    return f"confidence {result.confidence:.2f}" if result.confidence_own else result.sure
 
 
 def _unknown(result: SearchResult) -> str:

@@ -66,9 +66,13 @@ def _show(answer: Answer) -> None:
     from surefind.serve.cli._hits import place
 
     if not answer.answered:
-        typer.echo(NOT_HERE)
+        closest = f" Closest: {answer.closest.title or answer.closest.document}" if answer.closest else ""
+        typer.echo(f"{NOT_HERE}{closest}")
     for hit in answer.cited:
         typer.echo(f"[{hit.rank}] {hit.title}  {place(hit)}")
+    if answer.answered:
+        how = f"written by {answer.model}" if answer.model else "quoted, no language model was used"
+        typer.echo(f"{answer.sure.capitalize()}; {how}." if answer.sure else f"{how.capitalize()}.")
     if answer.dropped:
         typer.echo(
             f"{len(answer.dropped)} sentences of the model were left out: their passages do not say them.", err=True

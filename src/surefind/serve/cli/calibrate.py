@@ -46,7 +46,14 @@ def calibrate(
             help="For confidence: a file of questions that the documents do not answer, one a line, or CSV or JSONL.",
         ),
     ] = None,
-    beta: Annotated[float, typer.Option("--beta", help="The share of skipped questions that must succeed.")] = 0.9,
+    beta: Annotated[
+        float,
+        typer.Option(
+            "--beta",
+            help="The share of skipped questions that must succeed. For confidence: the share of shown first hits that "
+            "should be right, for which a min_confidence is proposed.",
+        ),
+    ] = 0.9,
     confidence: Annotated[float, typer.Option("--confidence", help="How sure the promise is.")] = 0.95,
     most: Annotated[
         float, typer.Option("--most-skipped", help="The largest share of questions to skip, to keep more of the gain.")
@@ -82,9 +89,9 @@ def calibrate(
 ) -> None:
     """Calibrate how sure searches are of their first hit, or find out which questions need not be reranked.
 
-    With `confidence`, every question of the exam is searched for with and without the documents that answer it. What
-    that shows is saved with the knowledge base, and every search of this pipeline then says how likely its first hit
-    answers the question. Half of the questions check it.
+    With `confidence`, every question of the exam is searched for with and without the documents that answer it. The
+    built-in confidence is moved towards what that shows, more so the more questions there are, and saved with the
+    knowledge base. Each question is judged by a fit without it, so that the figures hold for new questions.
 
     With a reranker, the result is a threshold with a promise: of the questions that are not reranked, a share of at
     least BETA succeeds, at this confidence level. The threshold is chosen on one half of the exam and checked on the
@@ -94,10 +101,10 @@ def calibrate(
     from surefind.serve.cli import _confidence
 
     if stage == _confidence.NAME:
-        others = {"--beta": beta != 0.9, "--confidence": confidence != 0.95, "--most-skipped": most != 1.0}
+        others = {"--confidence": confidence != 0.95, "--most-skipped": most != 1.0}
         others |= {"--when": when != "predicted", "--measure": measure != "nDCG@10", "--name": bool(name)}
         _refuse([option for option, given in others.items() if given], "is for rerankers, not for confidence")
-        _confidence.calibrate_confidence(kb, exam, pipeline, success, unanswerable, (budget, yes), as_json)
+        _confidence.calibrate_confidence(kb, exam, pipeline, success, unanswerable, beta, (budget, yes), as_json)
         return
     _refuse(["--unanswerable"] if unanswerable else [], "is for confidence, not for rerankers")
     from surefind.bench.llm_calls import llm_calls

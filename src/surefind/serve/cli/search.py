@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from surefind.access import Access
     from surefind.kb import KnowledgeBase
     from surefind.search.pipeline import Pipeline
-    from surefind.types import SearchResult
+    from surefind.types import Effort, SearchResult
     from surefind.write.layout import Layout
 
 MinConfidence = Annotated[
@@ -23,6 +23,14 @@ MinConfidence = Annotated[
         "--min-confidence",
         help="Say that nothing answers the question if the first hit is less likely to: a probability from 0 to 1.",
         show_default="[search] min_confidence",
+    ),
+]
+Confidence = Annotated[
+    str | None,
+    typer.Option(
+        "--confidence",
+        help="How to find out how sure the search is: read (a small model reads the first hits), quick or off.",
+        show_default="[search] confidence",
     ),
 ]
 PipelineName = Annotated[
@@ -100,6 +108,7 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show what each stage did and where it put each hit.")
     ] = False,
+    confidence: Confidence = None,
     min_confidence: MinConfidence = None,
     full: Annotated[bool, typer.Option("--full", help="Show whole passages, not snippets.")] = False,
     text: Annotated[
@@ -132,9 +141,10 @@ def search(
     extent = Extent.parse(text, max_chars)
     with KnowledgeBase.open(kb, once=True) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        check_query(sought, k or base.settings.k, offset, min_confidence or 0.0)
+        effort = cast("Effort", confidence or base.settings.confidence)
+        check_query(sought, k or base.settings.k, offset, min_confidence or 0.0, effort)
         _build(base, chosen, layout, as_json)
-        result = base.search(sought, access, k, chosen, offset, layout, extent, min_confidence)
+        result = base.search(sought, access, k, chosen, offset, layout, extent, min_confidence, effort)
     if as_json:
         print_json(result.to_dict())
     else:

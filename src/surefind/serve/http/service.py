@@ -137,7 +137,8 @@ class Service:
         with contextlib.suppress(SurefindError):
             here = [one for one in self.kb.pipeline().retrieve if str(one).startswith(_BUNDLED)]
             if here:
-                self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1)
+                effort = self.kb.settings.confidence
+                self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
 
     def readable(self, caller: Caller) -> set[str]:
         """Returns the documents that the caller may read now."""

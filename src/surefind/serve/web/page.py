@@ -81,6 +81,7 @@ def environment() -> Environment:
 
 _MENU: tuple[tuple[str, str, str, Scope], ...] = (
     ("search", "/", "Search", "read"),
+    ("ask", "/ask", "Ask", "read"),
     ("documents", "/documents", "Documents", "read"),
     ("drafts", "/drafts", "Drafts", "write"),
     ("label", "/label", "Label", "review"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from surefind.serve.web import (
+    ask,
     documents,
     drafts,
     graph,
@@ -16,5 +17,5 @@ from surefind.serve.web import (
     signing,
 )
 
-_PAGES = (signing, search, documents, drafts, review, label, reports, report, jobs, graph, settings)
+_PAGES = (signing, search, ask, documents, drafts, review, label, reports, report, jobs, graph, settings)
 ROUTERS = tuple(pages.router for pages in _PAGES)

@@ -50,6 +50,8 @@ class Column:
     ms: float
     trace: Sequence[Mapping[str, Any]]
     """The stages, as the visitor may see them."""
+    later: str = ""
+    """The address that says how sure the search is, once its first hits have been read; empty if it is known."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,12 @@ class Asked:
     pipeline: str
     compare: str
 
-    def address(self, **other: object) -> str:
+    def address(self, path: str = "/", **other: object) -> str:
         """Returns the address of this search with something else in it."""
         given = {"q": self.q, "where": self.where, "pipeline": self.pipeline, "compare": self.compare, **other}
-        return "/?" + urlencode({name: value for name, value in given.items() if value}, doseq=True, errors="replace")
+        return f"{path}?" + urlencode(
+            {name: value for name, value in given.items() if value}, doseq=True, errors="replace"
+        )
 
 
 @router.get("/")
@@ -113,6 +117,21 @@ async def search(
     return shown
 
 
+@router.get("/sure")
+async def sure(
+    request: Request,
+    service: Served,
+    q: str,
+    where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
+    pipeline: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """How sure a search is, after its first hits have been read."""
+    caller = await service.caller(request, "read")
+    asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
+    columns = await service.work(lambda: _columns(service, caller, asked, read=True))
+    return page(caller, "sure_part.html", title="", here="search", column=columns[0])
+
+
 def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column], bool]:
     """Returns what was found, and whether there is nothing to search."""
     if not asked.q:
@@ -123,7 +142,8 @@ def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column]
         return [], True
 
 
-def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
+def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False) -> list[Column]:
+    """Returns what each pipeline found. Hits are shown at once; without `read`, how sure the search is comes later."""
     most = service.settings.max_query
     if len(asked.q) > most:
         raise QueryError(f"The query has {len(asked.q):,} characters; the limit is {most:,}.")
@@ -132,9 +152,11 @@ def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
     reader, access, words = service.reader(), caller.access(asked.where), sought(asked.q)
     k = min(_K, service.settings.max_k)
     found: list[tuple[Pipeline, SearchResult, float]] = []
+    effort, least = service.kb.settings.confidence, service.kb.settings.min_confidence
+    later = effort == "read" and not least and not read
     for one in (first, second) if second else (first,):
         began = time.perf_counter()
-        result = reader.search(asked.q, access, one, k, 0, _SHOWN, service.kb.settings.min_confidence)
+        result = reader.search(asked.q, access, one, k, 0, _SHOWN, least, "quick" if later else effort)
         found.append((one, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
     others = list(reversed(ranks)) if second else [{}]
@@ -146,8 +168,9 @@ def _columns(service: Service, caller: Caller, asked: Asked) -> list[Column]:
             other,
             ms,
             shown_to(caller, {"trace": [asdict(entry) for entry in result.trace]})["trace"],
+            asked.address("/sure", pipeline=name, compare="") if later else "",
         )
-        for (one, result, ms), other in zip(found, others, strict=True)
+        for (one, result, ms), other, name in zip(found, others, (asked.pipeline, asked.compare), strict=False)
     ]
 
 

@@ -20,7 +20,7 @@ from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import as_json, shown_to
 from surefind.serve.http.guard import same_origin
 from surefind.serve.http.service import Served, Service
-from surefind.types import SearchResult
+from surefind.types import Effort, SearchResult
 
 router = APIRouter(tags=["search"])
 _FILTERS = 20
@@ -42,6 +42,9 @@ class SearchRequest(BaseModel):
     )
     text: str = Field("parent", max_length=20, description="`parent`, `passage` or `window=N`.")
     max_chars: int | None = Field(None, description="Cut each text around its best sentence.")
+    confidence: Effort | None = Field(
+        None, description="How to find out how sure the search is; the setting `confidence` by default."
+    )
     min_confidence: float | None = Field(
         None, ge=0, le=1, description="Return no hits if it is less likely than this that the first one answers."
     )
@@ -84,13 +87,15 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
-    key = reader.generation, str(pipeline), access, wanted.q, k, wanted.offset, extent, least, caller.may("admin")
+    effort = wanted.confidence or service.kb.settings.confidence
+    given = access, wanted.q, k, wanted.offset, extent, least, effort
+    key = reader.generation, str(pipeline), *given, caller.may("admin")
     known = cache.get(key)
     service.metrics.cache.labels("miss" if known is None else "hit").inc()
     if known is not None:
         return known, None, access
     began = time.perf_counter()
-    result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent, least)
+    result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent, least, effort)
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
     made = as_json(data)
