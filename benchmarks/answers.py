@@ -165,9 +165,7 @@ def write(work: Path) -> None:
 
 def report(work: Path) -> None:
     parts = loaded(work)
-    print(
-        "| collection | questions | by words | read | gain [95%] | any of the quotes: by words, read | F1: by words, read |"
-    )
+    print("| collection | questions | by words | read | gain [95%] | any quote: by words, read | F1: by words, read |")
     print("|---|---|---|---|---|---|---|")
     for name, rows in parts.items():
         own = [row for row in rows if row["origin"] == "there"]
@@ -179,7 +177,7 @@ def report(work: Path) -> None:
         print(f"| {name} | {len(own)} | {' | '.join(cells)} | {gain.mean():+.3f} [{low:+.3f}, {high:+.3f}] | "
               f"{' | '.join(both)} |")  # fmt: skip
     print(
-        "\n| collection | answered | right of those | precision at half coverage | AURC | AUROC | ECE | refused: foreign, trick |"
+        "\n| collection | answered | right of those | at half coverage | AURC | AUROC | ECE | refused: foreign, trick |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for name, rows in parts.items():
