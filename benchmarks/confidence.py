@@ -17,7 +17,7 @@ import argparse
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -26,13 +26,13 @@ import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
+from _without import Without
 from surefind import Access
 from surefind.bench.engine import OWNER
 from surefind.calibrate.answers import ask
-from surefind.calibrate.confidence import REMOVED
-from surefind.calibrate.without import Without
 from surefind.confidence.builtin import FILE
 from surefind.confidence.predictor import Predictor, fit
+from surefind.confidence.reading import READ_SIGNALS
 from surefind.confidence.signals import NAMES, Kind
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
@@ -49,8 +49,10 @@ MOST, AWAY, FOREIGN, TRICK = 300, 150, 54, 150
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""
 PIPELINES: dict[Kind, str] = {"words": "bm25", "meaning": "dense", "both": DEFAULT}
 ORIGINS = ("there", "removed", "foreign", "trick")
-SHARES = {"there": 1.0, "removed": REMOVED, "foreign": 0.2, "trick": REMOVED}
-"""How much each origin counts. A knowledge base is asked mostly what it can answer."""
+SHARES = {"there": 1.0, "removed": 0.3, "foreign": 1.0, "trick": 0.1}
+"""How much each origin counts for the weights of the signals, which order searches."""
+SCALED = {"there": 1.0, "removed": 0.0, "foreign": 0.02, "trick": 0.0}
+"""The same for the scale of the probabilities. A knowledge base is asked mostly what it can answer."""
 WEIGHT = 500.0
 """The questions that each collection counts as."""
 HANDBOOKS = {"govuk-devdocs": "kb-govuk-devdocs/source", "openshift-runbooks": "kb-openshift-runbooks/alerts"}
@@ -91,24 +93,23 @@ def asked(kb: KnowledgeBase, kind: Kind, exam: Exam, others: dict[str, list[str]
     """Returns the signals of each origin, and whether the first hit is right. Only the default pipeline reads."""
     pipeline = Pipeline.parse(PIPELINES[kind])
     kb.build(pipeline)
-    view, effort = kb.reader().view, cast(Effort, "read" if kind == "both" else "quick")
+    view = kb.reader().view
     gold = {query.id: frozenset(j.document for j in query.judgments if j.grade > 0) for query in exam.queries}
     queries = [Query(query.text, query.id) for query in exam.queries]
-    found = {f"{kind}/there": ask(kb, pipeline, queries, view, effort)[1]}
+
+    def signals(some: list[Query], where: View = view) -> Floats:
+        quick = ask(kb, pipeline, some, where)[1]
+        read = [ask(kb, pipeline, some, where, "read")[1][:, -len(READ_SIGNALS) :]] if kind == "both" else []
+        return np.concatenate([quick, *read], axis=1)
+
     run = pipeline.run(queries, 1, view, kb.services, OWNER)
-    firsts = [view.passages(run.rankings.row(i)[0][:1].tolist(), OWNER) for i in range(len(queries))]
-    found[f"{kind}/right"] = np.array(
-        [
-            bool(first) and first[0].chunk.document in gold[query.id]
-            for first, query in zip(firsts, queries, strict=True)
-        ]
-    )
-    away = cast(View, Without(view, gold))
-    found[f"{kind}/removed"] = ask(kb, pipeline, queries[:AWAY], away, effort)[1]
+    firsts = [view.passages(run.rankings.row(number)[0][:1].tolist(), OWNER) for number in range(len(queries))]
+    right = [bool(one) and one[0].chunk.document in gold[query.id] for one, query in zip(firsts, queries, strict=True)]
+    found = {f"{kind}/there": signals(queries), f"{kind}/right": np.array(right)}
+    found[f"{kind}/removed"] = signals(queries[:AWAY], cast(View, Without(view, gold)))
     for origin, texts in others.items():
         if texts:
-            asks = [Query(text, str(number)) for number, text in enumerate(texts)]
-            found[f"{kind}/{origin}"] = ask(kb, pipeline, asks, view, effort)[1]
+            found[f"{kind}/{origin}"] = signals([Query(text, str(number)) for number, text in enumerate(texts)])
     return found
 
 
@@ -147,16 +148,15 @@ class Collection:
         """What was not collected for a kind is taken from the default pipeline: readings of BM25 or vectors alone."""
         found = dict(np.load(path))
         stored = kind if f"{kind}/there" in found else "both"
-        have = NAMES["both, read"] if stored == "both" else NAMES[stored]
+        have = (*NAMES["both"], *READ_SIGNALS) if stored == "both" else NAMES[stored]
         columns = [have.index(name) for name in NAMES[kind]]
         signals = {one: found[f"{stored}/{one}"][:, columns] for one in ORIGINS if f"{stored}/{one}" in found}
         return cls(path.stem.removeprefix("confidence-"), signals, found[f"{stored}/right"])
 
-    @property
-    def rows(self) -> tuple[Floats, BoolArray, Floats]:
+    def rows(self, shares: Mapping[str, float]) -> tuple[Floats, BoolArray, Floats]:
         """All signals, whether the first hit is right, and how much each search counts."""
         success = [self.right if one == "there" else np.zeros(len(self.signals[one]), np.bool_) for one in self.signals]
-        counts = [np.full(len(values), SHARES[one] * WEIGHT / len(values)) for one, values in self.signals.items()]
+        counts = [np.full(len(values), shares[one] * WEIGHT / len(values)) for one, values in self.signals.items()]
         return np.concatenate(list(self.signals.values())), np.concatenate(success), np.concatenate(counts)
 
 
@@ -171,9 +171,19 @@ def learnt(parts: Sequence[Collection]) -> list[Collection]:
 
 
 def pooled(parts: Sequence[Collection]) -> Predictor:
-    """A predictor in which every collection counts the same."""
-    signals, success, counts = (np.concatenate(values) for values in zip(*(part.rows for part in parts), strict=True))
-    return fit(signals, success, counts=counts)
+    """A predictor in which every collection counts the same: first the weights, then the scale."""
+    made = fit(*joined(parts, SHARES)[:2], counts=joined(parts, SHARES)[2])
+    signals, success, counts = joined(parts, SCALED)
+    logits = ((signals - made.means) / made.scales @ made.weights + made.intercept)[:, None]
+    scale = fit(logits, success, strength=0.01, counts=counts)
+    slope = float(scale.weights[0] / scale.scales[0])
+    shift = scale.intercept - slope * float(scale.means[0])
+    return Predictor(made.means, made.scales, made.weights * slope, made.intercept * slope + shift)
+
+
+def joined(parts: Sequence[Collection], shares: Mapping[str, float]) -> tuple[Floats, BoolArray, Floats]:
+    signals, success, counts = (np.concatenate(v) for v in zip(*(part.rows(shares) for part in parts), strict=True))
+    return signals, success, counts
 
 
 def write(work: Path) -> None:
@@ -257,7 +267,7 @@ def minimum(parts: list[Collection], others: dict[str, Predictor]) -> None:
             p = {one: others[part.name](values) >= least for one, values in part.signals.items()}
             shown = p["there"]
             rows.append(
-                [(~shown[part.right]).mean(), shown[~part.right].mean(), p["foreign"].mean(), p["removed"].mean()]
+                [(~shown[part.right]).mean(), shown[~part.right].mean(), p["removed"].mean(), p["foreign"].mean()]
             )
         print(f"| {least:g} | {' | '.join(f'{value:.0%}' for value in np.mean(rows, axis=0))} |")
 
@@ -270,19 +280,13 @@ def few(parts: list[Collection], others: dict[str, Predictor]) -> None:
     for part in parts:
         rng, rows = np.random.default_rng(SEED), []
         signals, right = part.signals["there"], part.right
-        away = part.signals["removed"]
         for _ in range(SPLITS):
             order = rng.permutation(len(right))
-            held = order[max(FEW) :] if len(right) > 2 * max(FEW) else order[min(FEW) :]
+            held = order[max(FEW) :]
             row = [others[part.name](signals[held])]
             for count in FEW:
                 some = order[:count]
-                both = np.concatenate([signals[some], away[some[some < len(away)]]])
-                truth = np.concatenate([right[some], np.zeros(len(both) - len(some), np.bool_)])
-                rest = np.setdiff1d(held, some)
-                counts = np.repeat([1.0, REMOVED], [len(some), len(both) - len(some)])
-                made = fit(both, truth, earlier=others[part.name], counts=counts)
-                row.append(made(signals[held]) if len(rest) else row[0])
+                row.append(fit(signals[some], right[some], earlier=others[part.name])(signals[held]))
             rows.append([f(p, right[held]) for p in row for f in (calibration_error, brier)])
         table.append(np.mean(rows, axis=0))
         print(f"| {part.name} | {pairs(table[-1])} |")

@@ -126,7 +126,7 @@ def test_search_json_has_the_documented_keys(small: Home) -> None:
 def test_search_json_has_no_keys_beyond_the_known(small: Home) -> None:
     """A key more is a promise more: add it here and to the documentation."""
     found = surefind("search", "cash", "--json", kb=small.folder).json
-    sure = {"answered", "confidence", "confidence_from", "known_words", "closest"}
+    sure = {"answered", "confidence", "confidence_from", "confidence_own", "sure", "known_words", "closest"}
     assert found.keys() == {"query", "pipeline", "hits", "trace", "generation", *sure}
     assert found["hits"][0].keys() == HIT | {"metadata"}
 

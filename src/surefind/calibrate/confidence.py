@@ -17,7 +17,7 @@ import numpy as np
 
 from surefind import __version__
 from surefind.bench.plan import Contender, Plan
-from surefind.calibrate.answers import ask, ask_twice
+from surefind.calibrate.answers import ask, ask_exam
 from surefind.confidence.answering import write_answering
 from surefind.confidence.builtin import builtin
 from surefind.confidence.predictor import cross_fitted, fit
@@ -32,8 +32,6 @@ from surefind.types import BoolArray, Effort, Floats, Query
 
 FEWEST = 20
 """Questions of an exam that can calibrate."""
-REMOVED = 0.1
-"""What a question counts whose answer was removed. A knowledge base is asked mostly what it can answer."""
 
 
 def plan_of(pipeline: Pipeline, exam: Exam, success: Measure) -> Plan:
@@ -61,7 +59,7 @@ def calibrate_confidence(
     efforts: tuple[Effort, ...] = ("quick", "read") if kb.settings.confidence == "read" else ("quick",)
     predictors, checks = {}, {}
     for effort in efforts:
-        answers = ask_twice(kb, plan, effort, report)
+        answers = ask_exam(kb, plan, effort, report)
         questions = len(answers.queries)
         if questions < FEWEST:
             raise ExamError(
@@ -69,21 +67,18 @@ def calibrate_confidence(
                 f"at least {FEWEST}. Label more: surefind exam label."
             )
         signals, success, groups = answers.signals, answers.success, answers.groups
-        counts = np.repeat([1.0, REMOVED], questions)
         if unanswerable:
             queries = [Query(text, str(number)) for number, text in enumerate(unanswerable)]
             signals = np.concatenate([signals, ask(kb, pipeline, queries, answers.view, effort, report)[1]])
             success = np.concatenate([success, np.zeros(len(queries), np.bool_)])
             groups = np.concatenate([groups, groups.max() + 1 + np.arange(len(queries))])
-            counts = np.concatenate([counts, np.ones(len(queries))])
         indexes = [retriever.index_spec for retriever in pipeline.retrieve]
         encoder = next((one for r, one in zip(pipeline.retrieve, indexes, strict=True) if r.signal == "dense"), "")
         earlier = builtin().predictors[answers.kind]
-        predictors[answers.kind] = fit(signals, success, earlier=earlier, counts=counts).as_data()
-        real = counts == 1
+        predictors[answers.kind] = fit(signals, success, earlier=earlier).as_data()
         checks = {
-            "held_out": cross_fitted(signals, success, groups, earlier=earlier, counts=counts)[real],
-            "builtin": builtin()(answers.kind, signals, encoder)[real],
+            "held_out": cross_fitted(signals, success, groups, earlier=earlier),
+            "builtin": builtin()(answers.kind, signals, encoder),
         }
     data: dict[str, Any] = {
         "surefind": __version__,
@@ -101,8 +96,8 @@ def calibrate_confidence(
         "questions": {"exam": questions, "unanswerable": len(unanswerable), "dropped": answers.dropped},
         "right": float(success[:questions].mean()),
         "mean": {name: float(p[:questions].mean()) for name, p in checks.items()},
-        **{name: _checked(p, success[real]) for name, p in checks.items()},
-        "proposed": proposed(checks["held_out"], success[real], target),
+        **{name: _checked(p, success) for name, p in checks.items()},
+        "proposed": proposed(checks["held_out"], success, target),
     }
     data["file"] = str(write_answering(folder, data))
     return data

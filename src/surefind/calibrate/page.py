@@ -21,9 +21,9 @@ def render(made: Mapping[str, Any]) -> str:
         f'<header><p class="kicker">Surefind {escape(made["surefind"])}, {escape(made["created"][:10])}</p>'
         f"<h1>How sure is a search?</h1><p class='rest'>{escape(sentence(made))}</p>"
         f'<p class="spec">{escape(made["pipeline"])}</p></header>',
-        f"<section><p>{escape(made['exam']['name'])}: {questions['exam']} questions, each asked with and without the "
-        f"documents that answer it, and {questions['unanswerable']} that no document answers. Each of "
-        f"the {made['held_out']['searches']} searches is judged by a fit without its question. Right: "
+        f"<section><p>{escape(made['exam']['name'])}: {questions['exam']} questions, and "
+        f"{questions['unanswerable']} that no document answers. Each of the"
+        f" {made['held_out']['searches']} searches is judged by a fit without its question. Right: "
         f"{escape(made['success'])}.</p>",
         _table(rows),
         "</section>",

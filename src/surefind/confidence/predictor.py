@@ -22,7 +22,7 @@ from surefind.types import BoolArray, Floats
 
 STRENGTH = 5.0
 """λ. A few hundred questions cannot tell the weights of ten features apart without it."""
-KEEP, KEEP_MEAN = 30.0, 3.0
+KEEP, KEEP_MEAN = 10.0, 6.0
 """λ0 and μ0: how many questions' worth an earlier predictor is (docs/results/confidence.md)."""
 FOLDS = 10
 _STEPS = 50
@@ -89,7 +89,6 @@ def cross_fitted(
     groups: NDArray[np.int64],
     seed: int = 42,
     earlier: Predictor | None = None,
-    counts: Floats | None = None,
 ) -> Floats:
     """The prediction for each question by a model that was fitted without its fold. Questions of one group are in the
     same fold."""
@@ -97,10 +96,9 @@ def cross_fitted(
     folds = np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names))
     own = folds[np.searchsorted(names, groups)]
     found = np.zeros(len(features))
-    counts = np.ones(len(features)) if counts is None else counts
     for fold in np.unique(own):
         out = own == fold
-        made = fit(features[~out], success[~out], earlier=earlier, counts=counts[~out]) if (~out).any() else earlier
+        made = fit(features[~out], success[~out], earlier=earlier) if (~out).any() else earlier
         found[out] = made(features[out]) if made else success.mean()
     return found
 

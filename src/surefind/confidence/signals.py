@@ -14,7 +14,8 @@
     same             the share of retrievers that rank the same passage first
 
 Without a retriever of words, all words of the query weigh the same. `agreement` and `same` are read if there are both
-kinds of retrievers. If a reader has read the first passages, its signals follow (`surefind.confidence.reading`).
+kinds of retrievers. If a reader has read the first passages, its signals stand in place of those of words
+(`surefind.confidence.reading`): what BM25 gives the first passage means something else in every collection.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ NAMES: dict[Kind, tuple[str, ...]] = {
     "both": (*_COMMON, *_WORDS, *_MEANING, "agreement", "same"),
     "other": _COMMON,
 }
-NAMES |= {_READ[kind]: (*names, *READ_SIGNALS) for kind, names in NAMES.items()}
+NAMES |= {
+    _READ[kind]: (*(name for name in names if name not in _WORDS), *READ_SIGNALS) for kind, names in NAMES.items()
+}
 """The names of the signals, in the order of the columns."""
 _ANALYZER = "english"
 """Finds the words of a query if no retriever does."""
@@ -81,8 +84,9 @@ def signals(
 
 
 def with_reading(kind: Kind, values: Floats, read: Floats) -> tuple[Kind, Floats]:
-    """Adds the signals of a reader, one row for each query."""
-    return _READ[kind], np.concatenate([values, read], axis=1)
+    """Puts the signals of a reader in place of those of words, one row for each query."""
+    kept = [number for number, name in enumerate(NAMES[kind]) if name not in _WORDS]
+    return _READ[kind], np.concatenate([values[:, kept], read], axis=1)
 
 
 def without_meaning(kind: Kind, values: Floats) -> tuple[Kind, Floats]:

@@ -44,7 +44,7 @@ def calibrate_confidence(
         chosen = from_texts([pipeline or base.settings.pipeline], base.settings.known)[0].pipeline
         wanted = parse_measure(success) if success else success_of(questions, 1)
         plan = confidence.plan_of(chosen, questions, wanted)
-        agree(base, llm_calls(base, plan) * 4, *money, as_json)
+        agree(base, llm_calls(base, plan) * 2, *money, as_json)
         made = confidence.calibrate_confidence(base, plan, without, target, report)
     page = Path(made["file"]).with_suffix(".html")
     page.write_text(render(made), encoding="utf-8")
@@ -69,9 +69,8 @@ def _show(made: dict[str, Any], page: Path) -> None:
 
     counts = made["questions"]
     typer.echo(
-        f"{made['exam']['name']}: {counts['exam']} questions, each asked with and without the documents that answer "
-        f"it, and {counts['unanswerable']} that no document answers. The first hit is right for {made['right']:.0%} of "
-        f"those with an answer ({made['success']})."
+        f"{made['exam']['name']}: {counts['exam']} questions, and {counts['unanswerable']} that no document answers. "
+        f"The first hit is right for {made['right']:.0%} of those with an answer ({made['success']})."
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("held-out questions")

@@ -89,9 +89,9 @@ def calibrate(
 ) -> None:
     """Calibrate how sure searches are of their first hit, or find out which questions need not be reranked.
 
-    With `confidence`, every question of the exam is searched for with and without the documents that answer it. The
-    built-in confidence is moved towards what that shows, more so the more questions there are, and saved with the
-    knowledge base. Each question is judged by a fit without it, so that the figures hold for new questions.
+    With `confidence`, every question of the exam is searched for. The built-in confidence is moved towards what that
+    shows, more so the more questions there are, and saved with the knowledge base. Each question is judged by a fit
+    without it, so that the figures hold for new questions.
 
     With a reranker, the result is a threshold with a promise: of the questions that are not reranked, a share of at
     least BETA succeeds, at this confidence level. The threshold is chosen on one half of the exam and checked on the

@@ -23,6 +23,10 @@ _PLACE = 60
 """Tokens kept free for each citation and for the rest."""
 
 
+_EACH = 150
+"""Tokens for which a sentence is shown, at least one."""
+
+
 class AskArguments(Arguments):
     question: str = Field(description="The question, in a sentence.")
     max_tokens: MaxTokens
@@ -33,12 +37,16 @@ def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> Answer:
     found = answer(kb, given.question, access)
     if not found.answered:
         return Answer(NOT_HERE, {"answered": False, "confidence": rounded(found.confidence), "sentences": []})
-    cited = {hit.rank: hit for hit in found.cited}
+    said = found.sentences[: max(1, given.max_tokens // _EACH)]
+    cited = {hit.rank: hit for hit in found.cited if any(hit.rank in one.citations for one in said)}
     budget = given.max_tokens - _PLACE * (len(cited) + 1)
     sentences: list[dict[str, Any]] = []
     lines: list[str] = []
-    for one in found.sentences:
-        text, marks = clipped(harmless(one.text), budget - _PLACE), "".join(f" [{rank}]" for rank in one.citations)
+    for one in said:
+        text, marks = (
+            clipped(harmless(one.text), max(1, budget - _PLACE)),
+            "".join(f" [{rank}]" for rank in one.citations),
+        )
         made = {"text": text, "citations": [cited[rank].id for rank in one.citations]}
         line = quoted(text + marks)
         if sentences and size("\n".join([*lines, line]), [*sentences, made]) > budget:

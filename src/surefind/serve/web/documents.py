@@ -163,7 +163,7 @@ def _document(service: Service, caller: Caller, document_id: str, line: int, pas
     marked, sentence = (0, 0), (0, 0)
     if passage:
         marked, sentence = _marked(reader, caller, found.text, document_id, passage, q)
-        line = marked[0] or line
+        line = sentence[0] or marked[0] or line
     drafts = [one for one in service.kb.desk.waiting(document_id) if caller.may("write") and sees(service, caller, one)]
     return {
         "title": found.title or document_id,
