@@ -107,7 +107,8 @@ def _check(plan: Plan) -> None:
     for contender in plan.contenders:
         if contender.layout is not None:
             raise UsageError(
-                "--answers measures `surefind ask`, which uses the layout of the settings. Leave out layouts."
+                "--answers measures `surefind ask`, which uses the layout of the settings. Leave out --layout and "
+                "presets that compare layouts."
             )
         if contender.pipeline.asks_llm:
             raise UsageError(f"{contender.name} asks a language model, and --answers asks none. Leave it out.")

@@ -56,8 +56,8 @@ def about(made: Mapping[str, Any]) -> str:
         text += f" {exam['without_span']} questions were left out: their gold is a whole document, not a passage."
     if exam["dropped"]:
         text += (
-            f" {exam['dropped']} questions were left out: their passages are no longer in the documents, or in restricted "
-            "ones (--as GROUP includes them)."
+            f" {exam['dropped']} questions were left out: their passages are no longer in the documents, or in "
+            "restricted ones (--as GROUP includes them)."
         )
     return text
 

@@ -152,7 +152,7 @@ def bench(
     access = Access.of(*(group or ()))
     others: dict[str, object] = {"--layout": layouts, "--beir": beir, "--measure": measure, "--save": save}
     others |= {"--check": check, "--use": use, "--runs": runs, "--dry-run": dry_run, "--fresh": fresh, "--ray": ray}
-    check_options(answers, unanswerable, others)
+    check_options(answers, unanswerable, {**others, "--ask-again": ask_again})
     if answers:
 
         def planned(base: KnowledgeBase) -> list[Plan]:
