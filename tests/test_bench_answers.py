@@ -296,4 +296,4 @@ def test_names_on_the_page_are_text() -> None:
     page = render(
         {"surefind": "0", "created": "2026-01-01", "command": "<u>", "exam": exam, "unanswerable": 0, "rows": [row]}
     )
-    assert "<b>" not in page and "<i>" not in page and "<u>" not in page and "0.500 [0.250, 0.750]" in page
+    assert "<b>" not in page and "<i>" not in page and "<u>" not in page and "0.500 [0.250,\u00a00.750]" in page

@@ -27,7 +27,7 @@ _SHOWN = {
 """The heading of each figure."""
 LEGEND = (
     "right: the first quote has the gold answer. F1: words shared with it. AURC: area under the curve of risks, 0 is "
-    "best. Brackets: 95% intervals. Rows that share a letter are statistically tied (p >= 0.05 after Holm)."
+    "best. Brackets: 95% intervals. Pipelines that share a letter are statistically tied (p >= 0.05 after Holm)."
 )
 
 
@@ -73,6 +73,7 @@ def write_answers(made: Mapping[str, Any], folder: Path) -> Path:
 def render(made: Mapping[str, Any]) -> str:
     """The whole page of what `measure_answers` returns."""
     rows = best_first(made)
+    figures = {row_name(row): [cell.replace(", ", ",\u00a0") for cell in cells(made, row)] for row in rows}
     return page(
         "Answers",
         [
@@ -80,7 +81,7 @@ def render(made: Mapping[str, Any]) -> str:
             f"<h1>How good are the answers?</h1><p class='rest'>{escape(about(made))}</p>"
             f'<p class="spec">{escape(made["command"])}</p></header>',
             "<section>",
-            table("How good the answers are", heads(made), {row_name(row): cells(made, row) for row in rows}),
+            table("How good the answers are", heads(made), figures),
             f'<p class="small soft">{escape(LEGEND)}</p></section>',
             f"<section><h2>Risk and coverage</h2>{curves(rows)}",
             '<p class="small soft">To the right: the share of questions that are answered, the surest first. Upwards: '

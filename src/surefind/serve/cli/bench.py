@@ -139,7 +139,8 @@ def bench(
     and a stopped run continues from where it stopped.
 
     With --answers, bench asks the questions of the exam as `surefind ask --quote` does, of the default pipeline or of
-    those that are named, and compares the quotes with the gold passages. No language model is asked.
+    those that are named, and compares the quotes with the gold passages. It asks no language model and caches nothing:
+    a stopped run starts again.
     """
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
