@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from helpers import Home
+from surefind.bench.answers_page import render as answers_page
 from surefind.calibrate.page import render as calibration_page
 from surefind.serve.cli import app
 from surefind.study.html import render as study_page
@@ -53,7 +54,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         assert result.exit_code == 0, result.output
     (report,) = home.folder.glob(".surefind/reports/*/report.html")
     found = {"report": report, "graph": home.folder / ".surefind/graph.html"}
-    for name, page in (("study", study_page(study())), ("calibration", calibration_page(calibration()))):
+    made = {
+        "study": study_page(study()),
+        "calibration": calibration_page(calibration()),
+        "answers": answers_page(answers()),
+    }
+    for name, page in made.items():
         found[name] = home.write(f"{name}.html", page)
     return found
 
@@ -88,8 +94,19 @@ def calibration() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def answers() -> dict[str, Any]:
+    one = {"mean": 0.5, "low": 0.25, "high": 0.75}
+    row = dict.fromkeys(("right", "f1", "answered", "precision", "precision_at_half", "aurc", "unanswerable"), one)
+    row |= {"aliases": [ARABIC], "letters": "a", "seconds": 0.5, "curve": [(0.5, 0.0), (1.0, 0.25)]}
+    exam = {"name": WORD, "version": 1, "queries": 7, "without_span": 7, "dropped": 7}
+    return {
+        "surefind": "0.1", "created": "2026-01-01T00:00:00", "command": f"surefind bench --answers {URL}", "exam": exam,
+        "unanswerable": 7, "rows": [{**row, "name": WORD}, {**row, "name": URL}],
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "study", "calibration", "graph"])
+@pytest.mark.parametrize("name", ["report", "study", "calibration", "answers", "graph"])
 def test_nothing_is_printed_over_anything_else(pages: dict[str, Path], browser: Any, name: str, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
     problems: list[str] = []

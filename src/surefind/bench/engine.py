@@ -163,16 +163,8 @@ class Bench:
     def score(self, plan: Plan) -> Scored:
         """Ranks and scores every question with every contender."""
         self.build(plan)
-        documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
-        admitted = self.view(plan.contenders[0]).admitted(plan.access)
-        exam, dropped = relocate(plan.exam, {name: text for name, text in documents.items() if name in admitted})
-        if not exam.queries:
-            raise ExamError(
-                f"No question of {plan.exam.label} points at a document of this knowledge base. Sync the documents "
-                "that the exam was written for, name the groups that may read them (--as), or choose another exam "
-                "(--exam)."
-            )
-        plan = replace(plan, exam=exam)
+        plan, documents, dropped = self.relocated(plan)
+        exam = plan.exam
         if len({self.reader(contender).generation for contender in plan.contenders}) > 1:
             raise ExamError("The documents changed while the benchmark was starting. Run it again.")
         views = tuple(self.view(contender) for contender in plan.contenders)
@@ -192,6 +184,20 @@ class Bench:
             problems=ranked.problems,
             retrieved=ranked.retrieved,
         )
+
+    def relocated(self, plan: Plan) -> tuple[Plan, dict[str, str], int]:
+        """Returns the plan with gold in the current documents, the texts of these by id, and how many questions were
+        left out because their passage is gone or the audience may not read it."""
+        documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
+        admitted = self.view(plan.contenders[0]).admitted(plan.access)
+        exam, dropped = relocate(plan.exam, {name: text for name, text in documents.items() if name in admitted})
+        if not exam.queries:
+            raise ExamError(
+                f"No question of {plan.exam.label} points at a document of this knowledge base. Sync the documents "
+                "that the exam was written for, name the groups that may read them (--as), or choose another exam "
+                "(--exam)."
+            )
+        return replace(plan, exam=exam), documents, dropped
 
     # ------------------------------------------------------------ rankings
 

@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from surefind.bench.html import template
-
-_SLOT = "<!-- confidence -->"
-_SIZE, _LEFT, _TOP = 320, 44, 12
-_WIDE, _HIGH = _LEFT + _SIZE + 20, _TOP + _SIZE + 44
+from surefind.bench.plain_page import line, page, square, table, x, y
 
 
 def render(made: Mapping[str, Any]) -> str:
@@ -33,7 +29,7 @@ def render(made: Mapping[str, Any]) -> str:
         '<p class="small soft">A circle is a tenth of the searches. On the dashed line, a search that says 0.7 is '
         "right in 70% of the cases; above it, searches are more often right than they say.</p>",
     ]
-    return template("surefind.calibrate", "page.html").replace(_SLOT, "\n".join(parts))
+    return page("Confidence", parts)
 
 
 def sentence(made: Mapping[str, Any]) -> str:
@@ -48,42 +44,21 @@ def sentence(made: Mapping[str, Any]) -> str:
 
 def diagram(bins: Sequence[Mapping[str, Any]], label: str) -> str:
     """A reliability diagram as SVG: predicted probability to the right, observed share of right first hits upwards."""
-    lines = [
-        f'<line class="axis" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(0)}"/>',
-        f'<line class="axis" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(0)}" y2="{_y(1)}"/>',
-        f'<line class="even" x1="{_x(0)}" y1="{_y(0)}" x2="{_x(1)}" y2="{_y(1)}"/>',
-    ]
-    for share in (0, 0.5, 1):
-        lines.append(f'<text x="{_x(share)}" y="{_y(0) + 16:.1f}" text-anchor="middle">{share:g}</text>')
-        lines.append(f'<text x="{_x(0) - 6:.1f}" y="{_y(share) + 4:.1f}" text-anchor="end">{share:g}</text>')
-    caption = "confidence; upwards: share of right first hits"
-    lines.append(f'<text x="{_x(0.5)}" y="{_HIGH - 6}" text-anchor="middle">{caption}</text>')
+    marks = [line("even", (0, 0), (1, 1))]
     for one in bins:
-        lines.append(
-            f'<circle cx="{_x(one["predicted"])}" cy="{_y(one["observed"])}" r="6" style="fill:var(--c0)">'
+        marks.append(
+            f'<circle cx="{x(one["predicted"])}" cy="{y(one["observed"])}" r="6" style="fill:var(--c0)">'
             f"<title>said {one['predicted']:.2f}, was {one['observed']:.2f}, {one['count']} searches</title></circle>"
         )
-    size = f'viewBox="0 0 {_WIDE} {_HIGH}" width="{_WIDE}" height="{_HIGH}"'
-    return f'<figure><svg {size} role="img" aria-label="{escape(label)}">{"".join(lines)}</svg></figure>'
+    return square(marks, "confidence; upwards: share of right first hits", label)
 
 
 def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
     heads = ("calibration error", "of a perfect one", "Brier score", "AUC", "mean confidence", "right")
     keys = ("error", "error_by_chance", "brier", "auc", "mean", "observed")
-    cells = {name: "".join(f"<td>{_figure(found[key])}</td>" for key in keys) for name, found in rows}
-    body = "".join(f"<tr><th scope='row'>{escape(name)}</th>{row}</tr>" for name, row in cells.items())
-    head = "".join(f"<th scope='col'>{head}</th>" for head in heads)
-    table = f"<table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="How well the confidence holds">{table}</div>'
+    cells = {name: [_figure(found[key]) for key in keys] for name, found in rows}
+    return table("How well the confidence holds", heads, cells)
 
 
 def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def _x(share: float) -> float:
-    return round(_LEFT + share * _SIZE, 1)
-
-
-def _y(share: float) -> float:
-    return round(_TOP + (1 - share) * _SIZE, 1)

@@ -20,12 +20,21 @@ Clusters = NDArray[np.int64]
 FEWEST = 10
 
 
+def units(clusters: Clusters | None, n: int) -> Clusters:
+    """The number of what each of n questions is resampled with: its cluster, or itself if there are too few."""
+    if clusters is not None:
+        numbers, which = np.unique(clusters, return_inverse=True)
+        if FEWEST <= len(numbers) < n:
+            return which
+    return np.arange(n)
+
+
 def grouped(values: Floats, clusters: Clusters | None) -> tuple[Floats, Floats]:
     """Sums the rows of `values` within each cluster; also returns how many rows each cluster has."""
-    if clusters is not None:
-        numbers, which, sizes = np.unique(clusters, return_inverse=True, return_counts=True)
-        if FEWEST <= len(numbers) < len(values):
-            sums = np.zeros((len(numbers), values.shape[1]))
-            np.add.at(sums, which, values)
-            return sums, sizes.astype(np.float64)
-    return values, np.ones(len(values))
+    which = units(clusters, len(values))
+    sizes = np.bincount(which)
+    if len(sizes) == len(values):
+        return values, np.ones(len(values))
+    sums = np.zeros((len(sizes), values.shape[1]))
+    np.add.at(sums, which, values)
+    return sums, sizes.astype(np.float64)

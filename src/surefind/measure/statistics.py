@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
@@ -20,7 +20,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.measure.clusters import Clusters, grouped
+from surefind.measure.clusters import Clusters, grouped, units
 from surefind.measure.permutation import permutation_p
 from surefind.types import Floats
 
@@ -64,6 +64,21 @@ def bootstrap(
     low, high = np.percentile(means, [2.5, 97.5], axis=0)
     exact = [math.fsum(column) / len(column) for column in scores.T]  # independent of the other columns
     return [Interval(*map(float, row)) for row in zip(exact, low, high, strict=True)]
+
+
+def bootstrap_of(
+    statistic: Callable[[Floats], float],
+    values: Floats,
+    resamples: int = RESAMPLES,
+    seed: int = _SEED,
+    clusters: Clusters | None = None,
+) -> Interval:
+    """The interval of a statistic that is not a mean over questions, such as the area under a curve. Resamples keep the
+    order of the values."""
+    which = units(clusters, len(values))
+    draws = _draws(int(which.max()) + 1, resamples, seed)
+    low, high = np.percentile([statistic(np.repeat(values, counts[which])) for counts in draws], [2.5, 97.5])
+    return Interval(statistic(values), float(low), float(high))
 
 
 def _resampled_means(scores: Floats, resamples: int, seed: int, clusters: Clusters | None) -> Floats:

@@ -13,6 +13,7 @@ import typer
 from surefind.serve.bench_plan import compared, plan_for
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
+from surefind.serve.cli._answers import bench_answers, check_options
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
 from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
@@ -81,6 +82,16 @@ def bench(
             "--measure", "-m", help="A measure: nDCG@10, R@5:span, T1EM …; may be repeated. The first one decides."
         ),
     ] = None,
+    answers: Annotated[
+        bool, typer.Option("--answers", help="Measure what `surefind ask` quotes instead, and how sure it is.")
+    ] = False,
+    unanswerable: Annotated[
+        Path | None,
+        typer.Option(
+            "--unanswerable",
+            help="For --answers: a file of questions that the documents do not answer, one a line, or CSV or JSONL.",
+        ),
+    ] = None,
     per_family: Annotated[int, typer.Option("--per-family", help="Known-item questions per family.")] = 200,
     seed: Annotated[int, typer.Option("--seed", help="The random seed of the known-item questions.")] = 42,
     out: Annotated[
@@ -126,6 +137,10 @@ def bench(
     study, hybrid, careful and the pipelines of surefind.toml, and saves the report as a web page. A reranker is then
     asked a few drawn questions; name a pipeline with -p to ask it all. Results are cached: a second run takes seconds,
     and a stopped run continues from where it stopped.
+
+    With --answers, bench asks the questions of the exam as `surefind ask --quote` does, of the default pipeline or of
+    those that are named, and compares the quotes with the gold passages. It asks no language model and caches nothing:
+    a stopped run starts again.
     """
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
@@ -135,6 +150,19 @@ def bench(
     from surefind.kb import KnowledgeBase
     from surefind.settings_file import check_writable
 
+    access = Access.of(*(group or ()))
+    others: dict[str, object] = {"--layout": layouts, "--beir": beir, "--measure": measure, "--save": save}
+    others |= {"--check": check, "--use": use, "--runs": runs, "--dry-run": dry_run, "--fresh": fresh, "--ray": ray}
+    check_options(answers, unanswerable, {**others, "--ask-again": ask_again})
+    if answers:
+
+        def planned(base: KnowledgeBase) -> list[Plan]:
+            texts = _texts(base, pipelines or [], retrieve, fuse, rerank, depth)
+            what = compared(base, preset, texts or ([] if preset else [base.settings.pipeline]), [], [])
+            return [plan_for(base, one, what, access) for one in _exams(base, exam or [], per_family, seed, access)]
+
+        bench_answers(kb, planned, unanswerable, out, _command(), as_json)
+        return
     if ray and (fresh or runs):
         raise UsageError("--ray puts rankings into the cache, and --fresh and --runs do not read it. Leave one out.")
     if (save or check or use) and exam and len(exam) > 1:
@@ -145,7 +173,6 @@ def bench(
     if use:  # before hours of work
         check_writable(kb.resolve() / FILE_NAME)
     baseline = read_baseline(check) if check else None
-    access = Access.of(*(group or ()))
     finished: list[Finished] = []
     pages: list[Path] = []
     with progress(quiet=as_json) as report:

@@ -1,0 +1,98 @@
+"""`surefind bench --answers`: how good the quotes of `surefind ask` are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from surefind.serve.cli._common import console, print_json, progress, tell_problems
+
+if TYPE_CHECKING:
+    from surefind.bench.plan import Plan
+    from surefind.kb import KnowledgeBase
+
+_HEAD, _COLUMN = 26, 24
+"""The width of the names of figures, and of a column of figures."""
+
+
+def check_options(answers: bool, unanswerable: Path | None, others: Mapping[str, object]) -> None:
+    """Refuses options that do not go together. `others` are those that --answers does not take."""
+    from surefind.errors import UsageError
+
+    if unanswerable and not answers:
+        raise UsageError("--unanswerable is for --answers. Add --answers, or leave it out.")
+    wrong = [option for option, value in others.items() if value]
+    if answers and wrong:
+        raise UsageError(f"--answers measures what `surefind ask` quotes, and {wrong[0]} is not for it. Leave one out.")
+
+
+def bench_answers(
+    kb: Path,
+    plans: Callable[[KnowledgeBase], list[Plan]],
+    unanswerable: Path | None,
+    out: Path | None,
+    command: str,
+    as_json: bool,
+) -> None:
+    from surefind.bench.answers import measure_answers
+    from surefind.bench.answers_page import write_answers
+    from surefind.bench.saved import report_folder
+    from surefind.kb import KnowledgeBase
+
+    without = questions_of(unanswerable) if unanswerable else []
+    reports: list[dict[str, Any]] = []
+    with progress(quiet=as_json) as report, KnowledgeBase.open(kb) as base:
+        tell_problems(base)
+        planned = plans(base)
+        for plan in planned:
+            made = measure_answers(base, plan, without, command, report)
+            folder = out / plan.exam.name if out and len(planned) > 1 else out
+            page = write_answers(made, folder or report_folder(base.data, made))
+            reports.append({**made, "page": str(page)})
+    if as_json:
+        print_json(reports[0] if len(reports) == 1 else {"reports": reports})
+        return
+    for made in reports:
+        _show(made)
+
+
+def questions_of(path: Path) -> list[str]:
+    """The questions of a file, each once. Raises an error if there are none, or one is too long to be asked."""
+    from surefind.errors import ExamError, QueryError
+    from surefind.exam.formats.questions import read_questions
+    from surefind.search.reader import check_query
+
+    found = list(dict.fromkeys(text.strip() for text in read_questions(path) if text.strip()))
+    if not found:
+        raise ExamError(f"{path} has no questions. Write one a line.")
+    for number, text in enumerate(found, 1):
+        try:
+            check_query(text, 1)
+        except QueryError as error:
+            raise ExamError(f"Question {number} of {path} cannot be asked. {error}") from None
+    return found
+
+
+def _show(made: dict[str, Any]) -> None:
+    """Prints a row for each figure and a column for each pipeline, in as many tables as the screen needs."""
+    from rich.table import Table
+
+    from surefind.bench.answers_page import LEGEND, about, best_first, cells, heads, row_name
+
+    screen, rows = console(), best_first(made)
+    typer.echo(about(made))
+    fit = max(1, (screen.width - _HEAD) // _COLUMN)
+    for at in range(0, len(rows), fit):
+        part = rows[at : at + fit]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("", no_wrap=True)
+        for row in part:
+            table.add_column(row_name(row), justify="right", overflow="fold")
+        for figures in zip(heads(made), *(cells(made, row) for row in part), strict=True):
+            table.add_row(*figures)
+        screen.print(table)
+    typer.echo(LEGEND)
+    typer.echo(f"Report: {made['page']}")
