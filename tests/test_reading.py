@@ -20,10 +20,11 @@ from surefind.answer.values import NOT_HERE
 from surefind.confidence.reading import READ, reading_signals
 from surefind.errors import MissingPartError, QueryError
 from surefind.rerank import cross_encoder
+from surefind.search.extent import Extent
 from surefind.search.sentences import best_sentences, sentences_by_words
 from surefind.serve.mcp.ask import AskArguments, ask
 from surefind.serve.mcp.search import SearchArguments, search
-from surefind.types import SURE, SearchResult, in_words
+from surefind.types import SURE, Hit, SearchResult, in_words
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
@@ -163,6 +164,14 @@ def test_candidates_share_words_or_stand_beside_those_that_do() -> None:
     assert len(sentences_by_words("wire", ["One wire here. " * 100], SENTENCES)) == SENTENCES
     assert sentences_by_words("wire", ["", "# Only a heading\n"], 5) == []
     assert best_sentences("wire desk", [text, "Nothing."]) == [(0, 26), None]
+
+
+@pytest.mark.parametrize("most", range(50, 120, 7))
+def test_text_that_is_cut_is_where_it_says(most: int) -> None:
+    text = "Seventeen different words stand in this sentence about wires. " * 2 + "The very last word is cutoff"
+    whole = Hit(1, 1.0, "a.md", "0" * 16, "A", (), 0, len(text), text, {}, {}, sentence=(len(text) - 6, len(text)))
+    cut = Extent(None, most).cut(whole)
+    assert text[cut.start : cut.end] == cut.text and cut.end <= len(text) and "cutoff" in cut.text
 
 
 # ---------------------------------------------------------------- asking

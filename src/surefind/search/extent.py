@@ -50,7 +50,7 @@ class Extent:
         spare = max(0, most - (last - first))
         at = max(0, min(first - hit.start - spare // 3, len(hit.text) - most))
         at = _word_start(hit.text, at)
-        end = _word_end(hit.text, at + most)
+        end = _word_end(hit.text, min(at + most, len(hit.text)))
         text = hit.text[at:end]
         return replace(hit, start=hit.start + at, end=hit.start + end, text=text, lines=_lines(hit, at, end))
 
