@@ -106,11 +106,11 @@ def queries(folder: Path, questions: Sequence[str]) -> None:
     with KnowledgeBase.open(folder) as kb:
         times: dict[str, list[float]] = {name: [] for name in CASES}
         for access in CASES.values():
-            kb.search(questions[0], access)
+            kb.search(questions[0], access, confidence="quick")
         for _ in range(ROUNDS):
             for question in questions:
                 for name, access in CASES.items():  # in turn, so that other work on the machine affects all equally
-                    times[name].append(timed(lambda q=question, a=access: kb.search(q, a)))  # type: ignore[misc]
+                    times[name].append(timed(lambda q=question, a=access: kb.search(q, a, confidence="quick")))  # type: ignore[misc]
     base = float(np.median(times["owner, no filter"]))
     for name, found in times.items():
         print(f"{name:28} {np.median(found):7.2f} ms {np.median(found) / base:17.2f}x")
@@ -121,11 +121,11 @@ def threads(folder: Path, questions: Sequence[str]) -> None:
     access = Access.public()
     with KnowledgeBase.open(folder) as kb:
         for question in questions:
-            kb.search(question, access)
+            kb.search(question, access, confidence="quick")
 
         def work() -> None:
             for question in questions:
-                kb.search(question, access)
+                kb.search(question, access, confidence="quick")
 
         def rate(count: int) -> float:
             workers = [threading.Thread(target=work) for _ in range(count)]

@@ -4,9 +4,9 @@
     python benchmarks/answers.py report --work WORK          the tables of docs/results/answers.md
     python benchmarks/answers.py fit --work WORK             writes the map into src/surefind/confidence/builtin.json
 
-A quote is right if it shares at least half of its letters, or half of the gold passage, with a gold passage in the same
-document. *By words* is the sentence of the first hit that shares most with the question, which is what `ask` quoted
-before. Questions with no answer: those that a collection has (SQuAD 2.0, the handbooks), and 40 of other collections.
+`surefind.measure.quotes` says when a quote is right. *By words* is the sentence of the first hit that shares most
+with the question, which is what `ask` quoted before. Questions with no answer: those that a collection has (SQuAD
+2.0, the handbooks), and 40 of other collections.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from confidence import HANDBOOKS, QUESTIONS, figure, texts
 from surefind import Access
 from surefind.answer.answering import LEAST, PASSAGES
 from surefind.answer.quoting import quote
+from surefind.bench.answers import spans_of
 from surefind.confidence.builtin import FILE
 from surefind.confidence.predictor import Predictor, fit
 from surefind.exam.formats.beir import read_beir
@@ -32,6 +33,7 @@ from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
+from surefind.measure.quotes import aurc, by_confidence, is_right, precision_at_half, token_f1
 from surefind.measure.reliability import auc, calibration_error
 from surefind.sample import sample_folder, sample_questions
 from surefind.search.extent import Extent
@@ -92,45 +94,19 @@ def asked(
     row |= {"seconds": [searched - began, time.perf_counter() - searched]}
     if query is None:
         return row
-    gold = [(j.document, j.start, j.end) for j in query.judgments if j.is_answer and j.is_span]
+    gold = [(one, documents[one.document][one.start : one.end]) for one in spans_of(query)]
     quotes = [(hit, one.text) for one in found.sentences for hit in result.hits if hit.rank in one.citations]
     first = result.hits[0] if result.hits else None
     words = [(first, within(first, first.sentence))] if first and first.sentence else []
     for name, said in (("read", quotes), ("words", words)):
-        right = [holds(hit, text, gold, documents) for hit, text in said]
+        right = [any(is_right(text, hit, one, wanted) for one, wanted in gold) for hit, text in said]
         row |= {name: bool(right and right[0]), f"{name} any": any(right)}
-        row |= {
-            f"{name} f1": max((f1(said[0][1], documents[d][a:b]) for d, a, b in gold), default=0.0) if said else 0.0
-        }
+        row |= {f"{name} f1": token_f1(said[0][1], [wanted for _, wanted in gold]) if said else 0.0}
     return row
 
 
 def within(hit: Hit, span: tuple[int, int]) -> str:
     return hit.text[span[0] - hit.start : span[1] - hit.start]
-
-
-def holds(hit: Hit, said: str, gold: list[tuple[str, Any, Any]], documents: dict[str, str]) -> bool:
-    flat = " ".join(said.split()).lower()
-    for document, start, end in gold:
-        if document != hit.document:
-            continue
-        wanted = " ".join(documents[document][start:end].split()).lower()
-        if wanted in flat or flat in wanted or shared(flat, wanted) >= 0.5 * min(len(flat), len(wanted)):
-            return True
-    return False
-
-
-def shared(one: str, other: str) -> int:
-    """The length of the longest text that both contain."""
-    from difflib import SequenceMatcher
-
-    return SequenceMatcher(None, one, other, autojunk=False).find_longest_match().size
-
-
-def f1(one: str, other: str) -> float:
-    a, b = one.lower().split(), other.lower().split()
-    both = sum(min(a.count(word), b.count(word)) for word in set(a))
-    return 2 * both / (len(a) + len(b)) if both else 0.0
 
 
 # ---------------------------------------------------------------- how sure
@@ -185,7 +161,8 @@ def report(work: Path) -> None:
         p = sure(np.array([row["signals"] for row in rows]))
         own = np.array([row["origin"] == "there" for row in rows])
         right = np.array([row.get("read", False) for row in rows])[own]
-        risk, half = coverage(p[own], right)
+        _, wrong = by_confidence(p[own], right)
+        risk, half = aurc(wrong), precision_at_half(wrong)
         said = p[own] >= LEAST
         refused = [np.mean([p[i] < LEAST for i, row in enumerate(rows) if row["origin"] == one])
                    if any(row["origin"] == one for row in rows) else None for one in ("foreign", "trick")]  # fmt: skip
@@ -196,13 +173,6 @@ def report(work: Path) -> None:
     median, high = np.median(seconds, axis=0), np.quantile(seconds, 0.95, axis=0)
     print(f"\nSeconds, median (95%): search and its confidence {median[0]:.3f} ({high[0]:.3f}), "
           f"quote {median[1]:.3f} ({high[1]:.3f})")  # fmt: skip
-
-
-def coverage(p: Floats, right: Any) -> tuple[float, float]:
-    """The area under the risk–coverage curve, and the share of right ones in the surer half."""
-    order = np.argsort(-p, kind="stable")
-    risks = 1 - np.cumsum(right[order]) / np.arange(1, len(p) + 1)
-    return float(risks.mean()), float(1 - risks[(len(p) - 1) // 2])
 
 
 def interval(values: Floats) -> tuple[float, float]:

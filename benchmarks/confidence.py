@@ -164,10 +164,15 @@ def loaded(work: Path, kind: Kind) -> list[Collection]:
     return [Collection.load(path, kind) for path in sorted(work.glob("confidence-*.npz"))]
 
 
+NOT_LEARNT = ("policyqa", "cranfield", "hotpotqa-sub")
+"""Collections that are judged only. The questions of PolicyQA name no web site ("do you share my data?"), so no search
+without a filter can answer them; by the judgments of Cranfield, no signal tells right first hits from wrong ones; and a
+question of HotpotQA needs two documents."""
+
+
 def learnt(parts: Sequence[Collection]) -> list[Collection]:
-    """The collections that the built-in predictors learn from. The questions of PolicyQA name no web site ("do you
-    share my data?"), so no search without a filter can answer them."""
-    return [part for part in parts if part.name != "policyqa"]
+    """The collections that the built-in predictors learn from."""
+    return [part for part in parts if part.name not in NOT_LEARNT]
 
 
 def pooled(parts: Sequence[Collection]) -> Predictor:

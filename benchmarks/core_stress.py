@@ -82,7 +82,7 @@ def search(kb: KnowledgeBase, page: int, word: str, pipeline: str, access: str) 
     query = f"{marker_of(page)} {marker_of(page)} {word}"
     began = time.perf_counter()
     try:
-        result = kb.search(query, ACCESSES[access], TOP, pipeline)
+        result = kb.search(query, ACCESSES[access], TOP, pipeline, confidence="quick")
     except Exception:
         return Search(began, time.perf_counter(), page, word, pipeline, access, error=traceback.format_exc())
     ended = time.perf_counter()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich.padding import Padding
 from rich.table import Table
@@ -27,7 +28,14 @@ _WORD = 60
 """Characters searched for a space at which to cut a snippet; without one, the cut goes through a word."""
 
 
-def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str]) -> None:
+def show(
+    result: SearchResult,
+    explain: bool,
+    full: bool,
+    groups: Sequence[str],
+    later: Callable[[], SearchResult] | None = None,
+) -> None:
+    """`later` returns the same result with the confidence of a search that has read its first hits."""
     screen = console()
     if not result.hits:
         screen.print(_nothing(result))
@@ -41,6 +49,9 @@ def show(result: SearchResult, explain: bool, full: bool, groups: Sequence[str])
             screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
         text = hit.text if full else snippet(_matched(hit), words)
         screen.print(Padding(emphasise(text, words), (0, 0, 1, 4), expand=False))
+    if later and result.hits:
+        sys.stdout.flush()
+        result = later()
     if result.hits and result.confidence is not None:
         screen.print(_sure(result, explain))
     if explain:

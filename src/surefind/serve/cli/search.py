@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -144,13 +145,16 @@ def search(
         effort = cast("Effort", confidence or base.settings.confidence)
         check_query(sought, k or base.settings.k, offset, min_confidence or 0.0, effort)
         _build(base, chosen, layout, as_json)
-        result = base.search(sought, access, k, chosen, offset, layout, extent, min_confidence, effort)
+        find = partial(base.search, sought, access, k, chosen, offset, layout, extent, min_confidence)
+        hidden = min_confidence or (base.settings.min_confidence if min_confidence is None else 0)
+        later = effort == "read" and not as_json and not hidden  # the hits at once, how sure it is a moment later
+        result = find("quick" if later else effort)
+        if not as_json:
+            from surefind.serve.cli._hits import show
+
+            show(result, explain, full, groups or [], partial(find, effort) if later else None)
     if as_json:
         print_json(result.to_dict())
-    else:
-        from surefind.serve.cli._hits import show
-
-        show(result, explain, full, groups or [])
     if base.settings.keep_queries:
         _keep(base, result, access)
     if not result.hits:
