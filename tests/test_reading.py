@@ -250,3 +250,17 @@ def test_page_answers_or_says_that_nothing_does(bank: Home) -> None:
         assert "Nothing here answers this" in get(CAKE) and "The closest passage is in" in get(CAKE)
         assert "read the sentence that answers" in get("")
         assert "5 pm" not in get("latest time for a salary wire")
+
+
+def test_same_sentence_in_two_hits_is_quoted_once(tmp_path: Path) -> None:
+    home = Home(tmp_path, SETTINGS)
+    for name in ("a", "b"):
+        home.write(f"docs/{name}.md", f"# {name}\n\nThe latest time for a domestic wire is 3 pm. Page {name} ends.\n")
+    home.sync("docs")
+    with home.open() as kb:
+        hits = kb.search(WIRES, OWNER, 5).hits
+        found = quote(WIRES, hits, 0.9)
+    assert len(hits) == 2 and [one.text for one in found.sentences][:1] == [
+        "The latest time for a domestic wire is 3 pm."
+    ]
+    assert len({one.text for one in found.sentences}) == len(found.sentences)

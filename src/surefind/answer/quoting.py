@@ -73,11 +73,16 @@ def quote(query: str, hits: Sequence[Hit], confidence: float) -> Quoted:
     best: dict[int, _Read] = {}
     for one in found:
         best.setdefault(one.hit.rank, one)
-    kept = [one for one in best.values() if one.score >= found[0].score - _NEARLY][:_MOST]
-    lead = found[0].score - found[1].score if len(found) > 1 else found[0].score
+    near: dict[str, _Read] = {}
+    for one in best.values():
+        if one.score >= found[0].score - _NEARLY:
+            near.setdefault(_shown(one), one)  # the same sentence in two hits is quoted once
+    kept = list(near.items())[:_MOST]
+    others = [one.score for one in found if _shown(one) != kept[0][0]]
+    lead = found[0].score - others[0] if others else found[0].score
     sure = float(np.clip(confidence, 0.001, 0.999))
     signals = np.array([np.log(sure / (1 - sure)), found[0].logit, lead])
-    return Quoted(tuple(Cited(_shown(one), (one.hit.rank,)) for one in kept), signals)
+    return Quoted(tuple(Cited(text, (one.hit.rank,)) for text, one in kept), signals)
 
 
 def _read(query: str, hits: Sequence[Hit]) -> list[_Read]:
