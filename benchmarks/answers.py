@@ -169,10 +169,29 @@ def report(work: Path) -> None:
         print(f"| {name} | {said.mean():.0%} | {right[said].mean():.0%} | {half:.3f} | {risk:.3f} | "
               f"{figure(auc(p[own], right))} | {calibration_error(p[own], right):.3f} | "
               f"{', '.join(figure(one) for one in refused)} |")  # fmt: skip
+    print("\n| threshold | answered | right of those | right ones refused | foreign answered | trick answered |")
+    print("|---|---|---|---|---|---|")
+    for least in (0.1, 0.15, 0.2, 0.25, 0.3):
+        print(f"| {least:g} | {' | '.join(f'{value:.0%}' for value in threshold(parts, least))} |")
     seconds = np.array([row["seconds"] for rows in parts.values() for row in rows])
     median, high = np.median(seconds, axis=0), np.quantile(seconds, 0.95, axis=0)
     print(f"\nSeconds, median (95%): search and its confidence {median[0]:.3f} ({high[0]:.3f}), "
           f"quote {median[1]:.3f} ({high[1]:.3f})")  # fmt: skip
+
+
+def threshold(parts: dict[str, list[dict[str, Any]]], least: float) -> list[float]:
+    """What a threshold does, as a mean over the collections, each judged by a map of the others."""
+    table = []
+    for name, rows in parts.items():
+        p = fitted([part for other, part in parts.items() if other not in (name, "policyqa")])(
+            np.array([row["signals"] for row in rows])
+        )
+        origin = np.array([row["origin"] for row in rows])
+        right = np.array([row.get("read", False) for row in rows])
+        own, said = origin == "there", p >= least
+        others = [said[origin == one].mean() if (origin == one).any() else np.nan for one in ("foreign", "trick")]
+        table.append([said[own].mean(), right[own & said].mean(), (right & ~said).sum() / max(1, right.sum()), *others])
+    return np.nanmean(table, axis=0).tolist()
 
 
 def interval(values: Floats) -> tuple[float, float]:

@@ -203,7 +203,7 @@ def test_each_quote_is_from_another_hit(kb: KnowledgeBase) -> None:
     assert len(set(ranks)) == len(ranks) and all(len(one) == 1 for one in ranks)
 
 
-@pytest.mark.parametrize("text", [CAKE, "restart a Kubernetes pod in the morning"])
+@pytest.mark.parametrize("text", [CAKE, "restart a Kubernetes pod at any hour"])
 def test_nothing_here_is_an_answer(bank: Home, text: str) -> None:
     done = surefind("ask", text, "--quote", "--json", kb=bank.folder)
     found = json.loads(done.out)

@@ -22,7 +22,7 @@ from surefind.types import SearchResult
 
 PASSAGES = 5
 """Passages that an answer is made from."""
-LEAST = 0.3
+LEAST = 0.15
 """The probability below which nothing is quoted, whatever the settings say (docs/results/answers.md)."""
 _EXTENT = Extent(None, 2_000)
 """What the model reads of each passage."""

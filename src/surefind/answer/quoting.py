@@ -79,7 +79,7 @@ def quote(query: str, hits: Sequence[Hit], confidence: float) -> Quoted:
             near.setdefault(_shown(one), one)  # the same sentence in two hits is quoted once
     kept = list(near.items())[:_MOST]
     others = [one.score for one in found if _shown(one) != kept[0][0]]
-    lead = found[0].score - others[0] if others else found[0].score
+    lead = found[0].score - others[0] if others else 0.0
     sure = float(np.clip(confidence, 0.001, 0.999))
     signals = np.array([np.log(sure / (1 - sure)), found[0].logit, lead])
     return Quoted(tuple(Cited(text, (one.hit.rank,)) for text, one in kept), signals)

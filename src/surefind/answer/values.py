@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from surefind.types import Hit, SearchResult, in_words
+from surefind.types import SURE, Hit, SearchResult, in_words
 
 NOT_HERE = "Nothing here answers this."
 """The answer if no passage answers the question."""
@@ -40,8 +40,9 @@ class Answer:
 
     @property
     def sure(self) -> str:
-        """The confidence in words; empty if it was not computed."""
-        return in_words(self.confidence)
+        """The confidence in words; empty if it was not computed. What is quoted is perhaps here, at least."""
+        words = in_words(self.confidence)
+        return SURE[1][1] if self.answered and words == SURE[-1][1] else words
 
     @property
     def answered(self) -> bool:
