@@ -20,11 +20,11 @@ from surefind.exam.model import Exam, ExamQuery, Judgment, query_from_json, quer
 from surefind.exam.relocate import relocate
 from surefind.exam.store import ExamStore
 from surefind.measure.gains import Judge
+from surefind.measure.lss import Labeller
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.store.backend import Spans
 from surefind.testing import rankings_of
-from surefind.train.lss import Labeller
 from surefind.types import Document
 
 TEXTS = {

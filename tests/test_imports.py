@@ -125,6 +125,11 @@ def test_stages_never_import_each_other() -> None:
     assert wrong == []
 
 
+def test_no_two_rooms_import_each_other() -> None:
+    pairs = {(room, name) for path, room in rooms() for name in imported(path) if name != room and room not in BESIDE}
+    assert sorted(pair for pair in pairs if pair[::-1] in pairs) == []
+
+
 def module_name(path: Path) -> str:
     parts = ("surefind", *path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

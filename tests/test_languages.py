@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from helpers import WORDS, Home
 from surefind.analyze import analyze
 from surefind.analyze.english import English
+from surefind.analyze.language import is_english
 from surefind.analyze.plain import Plain
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam.known_item import generate
@@ -22,7 +23,6 @@ from surefind.serve.cli._hits import snippet, sought
 from surefind.serve.cli._language import advice
 from surefind.services import LocalServices
 from surefind.text.fold import fold
-from surefind.text.language import is_english
 from surefind.text.scripts import clusters, count_words, spaced, words
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens, token_spans

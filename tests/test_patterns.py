@@ -10,6 +10,7 @@ import pytest
 
 from pattern_helpers import growth, patterns, runner, texts
 from surefind.analyze.english import English
+from surefind.analyze.language import is_english
 from surefind.analyze.plain import Plain
 from surefind.exam._names import named
 from surefind.exam._readable import readable
@@ -21,7 +22,6 @@ from surefind.ingest.markdown import first_heading
 from surefind.serve.cli._hits import snippet, sought
 from surefind.services import LocalServices
 from surefind.text.blocks import paragraphs, title_of
-from surefind.text.language import is_english
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import token_spans
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.exam.model import ExamQuery, Judgment
+from surefind.measure.lss import Labeller, alpha_star, lss
 from surefind.store.backend import Spans
 from surefind.testing import rankings_of
-from surefind.train.lss import Labeller, alpha_star, lss
 
 PASSAGES = {
     "a.md": "The report is due within 15 days. Tellers count cash twice.",

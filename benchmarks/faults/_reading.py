@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import real_files
 from surefind.access import EVERYTHING, access_lists
+from surefind.analyze.language import is_english
 from surefind.errors import SurefindError
 from surefind.extract.phrases import Phrases
 from surefind.files.inside import reading
@@ -25,7 +26,6 @@ from surefind.files.readers import Readers
 from surefind.ingest._access_list import access_groups, record_groups, with_front_matter
 from surefind.services import LocalServices
 from surefind.text.fold import fold
-from surefind.text.language import is_english
 from surefind.text.scripts import count_words, words
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import token_spans

@@ -1,4 +1,4 @@
-"""Counts the cores that this process may use, which may be fewer than the machine has.
+"""What this process takes of the machine: its cores, which may be fewer than the machine has, and time for garbage.
 
 `os.cpu_count()` counts the machine's cores. A process may be bound to some of them (`taskset`), and a container may
 have a quota of CPU time: threads beyond that only wait for each other.
@@ -8,6 +8,7 @@ have a quota of CPU time: threads beyond that only wait for each other.
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ from pathlib import Path, PurePosixPath
 
 _GROUPS = Path("/sys/fs/cgroup")
 _MINE = Path("/proc/self/cgroup")
+_GARBAGE = 50_000
+"""New objects after which Python looks for unused ones. A command on 100,000 files makes millions that stay, and its
+default of 700 takes a tenth of the time."""
 
 
 @cache
@@ -24,6 +28,11 @@ def usable_cores() -> int:
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = quota()
     return max(1, bound if allowed is None else min(bound, allowed))
+
+
+def collect_less() -> None:
+    """Makes Python look for unused objects less often."""
+    gc.set_threshold(_GARBAGE)
 
 
 def quota(groups: Path = _GROUPS, mine: Path = _MINE) -> int | None:

@@ -1,7 +1,7 @@
 """The α sweep: fuses a lexical and a dense ranking with every weight, and computes two oracles.
 
 The fusion is `convex`, or `tm2c2` if the contenders use that one only. The oracles use the answers: the closed-form α*
-of each question (`train.lss`), and the best α of the sweep for each question, which no prediction of α can beat.
+of each question (`measure.lss`), and the best α of the sweep for each question, which no prediction of α can beat.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from surefind.exam.clusters import clusters_of
 from surefind.fuse.convex import Convex
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.fusion.predictors import blend
+from surefind.measure.lss import Labeller
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
-from surefind.train.lss import Labeller
 from surefind.types import Floats, Rankings
 
 ALPHAS = tuple(i / 10 for i in range(11))

@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
 
+FEWEST = 10
+"""Clusters that can be resampled or divided; with fewer, each question counts on its own."""
+
 
 def clusters_of(queries: Sequence[ExamQuery]) -> NDArray[np.int64]:
     """A number for each query; queries with the same gold document have the same number.

@@ -17,9 +17,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from surefind.exam.clusters import clusters_of
+from surefind.exam.clusters import FEWEST, clusters_of
 from surefind.exam.model import ExamQuery
-from surefind.measure.clusters import FEWEST
 
 
 def held_out(queries: Sequence[ExamQuery]) -> list[bool]:

@@ -12,12 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.exam.clusters import FEWEST
 from surefind.types import Floats
 
 Clusters = NDArray[np.int64]
 """The number of each question's cluster."""
-
-FEWEST = 10
 
 
 def units(clusters: Clusters | None, n: int) -> Clusters:

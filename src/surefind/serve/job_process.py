@@ -23,7 +23,7 @@ SECONDS_BETWEEN = 0.5
 def main() -> None:
     try:
         request = json.loads(sys.stdin.buffer.read())
-        from surefind.__main__ import collect_less
+        from surefind.cores import collect_less
         from surefind.errors import SurefindError
         from surefind.serve.events import Failure
         from surefind.serve.failing import explained, leave

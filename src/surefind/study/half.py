@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from surefind.bench.engine import OWNER, Scored
+from surefind.measure.lss import Labeller
 from surefind.search.missing import score_missing
 from surefind.study.desk import Desk
-from surefind.train.lss import Labeller
 from surefind.train.material import Half, Missing
 from surefind.types import Query
 

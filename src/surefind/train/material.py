@@ -29,6 +29,7 @@ from surefind.exam.split import held_out
 from surefind.fusion.predictors import Norm, blend
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge, Places
+from surefind.measure.lss import Labeller
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.protocols import OnProgress
@@ -37,7 +38,6 @@ from surefind.search.missing import score_missing
 from surefind.search.parents import fold
 from surefind.search.pipeline import Pipeline
 from surefind.store.backend import View
-from surefind.train.lss import Labeller
 from surefind.types import FloatArray, Floats, IdArray, Query, Rankings
 
 FEWEST = 60

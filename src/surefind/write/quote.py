@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from surefind import spec
 from surefind.abilities import asks_llm, paid_calls
-from surefind.config import Settings
 from surefind.files.scan import scan
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Extractor, Retriever
 from surefind.store.catalogue import Catalogue
 from surefind.store.needs import innermost
+
+if TYPE_CHECKING:
+    from surefind.config import Settings
 
 _CHUNK_TOKENS = 250
 """The assumed tokens of a passage, for estimates before anything is cut."""
