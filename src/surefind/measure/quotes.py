@@ -19,9 +19,8 @@ Questions that are equally sure share their mean, since no order of them is the 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,9 +45,18 @@ def is_right(quote: str, hit: Hit, gold: Judgment, gold_text: str) -> bool:
 
 def _share_inside(quote: str, hit: Hit, start: int, end: int) -> float:
     """The share of the quote's characters inside a span of its document; of several places of the quote, the best."""
-    quoted = r"\s+".join(map(re.escape, quote.split()))
-    places = [(hit.start + at.start(), hit.start + at.end()) for at in re.finditer(quoted, hit.text)] if quoted else []
+    places = [(hit.start + a, hit.start + b) for a, b in _places(_folded(quote), hit.text)]
     return max((max(0, min(b, end) - max(a, start)) / (b - a) for a, b in places), default=0.0)
+
+
+def _places(folded: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yields where a text has these words, whatever white space is between them."""
+    kept = [at for at, letter in enumerate(text) if not letter.isspace() or (at and not text[at - 1].isspace())]
+    plain = "".join(" " if text[at].isspace() else text[at] for at in kept)
+    found = plain.find(folded) if folded else -1
+    while found >= 0:
+        yield kept[found], kept[found + len(folded) - 1] + 1
+        found = plain.find(folded, found + len(folded))
 
 
 def token_f1(quote: str, golds: Sequence[str]) -> float:
