@@ -22,7 +22,7 @@ _BREAK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+#|>]|\d{1,4}[.)])\s*\S))")
 _ANALYZER = English()
 _LENGTH = 0.375
 """How much a long sentence loses against a short one."""
-_SAYS = re.compile(r"(?:\w+\W+){2}\w")
+_SAYS = re.compile(r"\W*+(?:\w++\W++){2}\w")
 """A sentence that can answer something has three words."""
 _BESIDE = 0.5
 """What a sentence is worth beside a good one, as a share of the good one."""
@@ -62,7 +62,7 @@ def sentences_by_words(query: str, texts: Sequence[str], most: int) -> list[Sent
     for text, (cut, row) in enumerate(zip(spans, scores, strict=True)):
         for at, (start, end) in enumerate(cut):
             beside = max((row[near] for near in (at - 1, at + 1) if 0 <= near < len(row)), default=0.0)
-            if _SAYS.search(texts[text], start, end):
+            if _SAYS.match(texts[text], start, end):
                 near = cut[max(0, at - 1)][0], cut[min(len(cut) - 1, at + 1)][1]
                 one = Sentence(text, start, end, *near, row[at])
                 found.append((-max(row[at], _BESIDE * beside), text, at, one))
