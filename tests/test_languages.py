@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from helpers import WORDS, Home
 from surefind.analyze import analyze
 from surefind.analyze.english import English
-from surefind.analyze.language import is_english
 from surefind.analyze.plain import Plain
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam.known_item import generate
+from surefind.exam.language import is_english
 from surefind.extract.phrases import Phrases
 from surefind.graph.names import key_of
 from surefind.retrieve import bm25, tfidf

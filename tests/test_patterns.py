@@ -10,11 +10,11 @@ import pytest
 
 from pattern_helpers import growth, patterns, runner, texts
 from surefind.analyze.english import English
-from surefind.analyze.language import is_english
 from surefind.analyze.plain import Plain
 from surefind.exam._names import named
 from surefind.exam._readable import readable
 from surefind.exam._words import plain
+from surefind.exam.language import is_english
 from surefind.extract.phrases import Phrases
 from surefind.extract.regex import Regex
 from surefind.ingest import code

@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import real_files
 from surefind.access import EVERYTHING, access_lists
-from surefind.analyze.language import is_english
 from surefind.errors import SurefindError
+from surefind.exam.language import is_english
 from surefind.extract.phrases import Phrases
 from surefind.files.inside import reading
 from surefind.files.limits import Limits

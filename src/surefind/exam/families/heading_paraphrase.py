@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from surefind.analyze.language import is_english
 from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
 from surefind.exam._headings import Heading
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam._words import terms
 from surefind.exam.families.heading_direct import MOST, clean_heading, judged
+from surefind.exam.language import is_english
 from surefind.exam.overlap import content_terms
 from surefind.text.scripts import count_words
 from surefind.types import Document

@@ -15,7 +15,7 @@ _BUNDLED = "minilm"
 def advice(base: KnowledgeBase) -> str:
     """Returns advice if the English encoder is used on documents that are not English; else an empty string."""
     from surefind.access import Access
-    from surefind.analyze.language import is_english
+    from surefind.exam.language import is_english
 
     if not any(_BUNDLED in str(pipeline) for pipeline in base.settings.pipelines.values()):
         return ""
