@@ -28,9 +28,11 @@ from parts import write_parts
 from student_text import ASKED, FAR, Drawn, Texts, batches_of, texts_of
 from teachers import Teacher, spread_of
 
-RATE, BETAS = 6e-4, (0.9, 0.98)
+RATE, BETAS = 2e-4, (0.9, 0.98)
 OF_EMBEDDINGS = 0.2
 """The rate of the embeddings, as a share of that of the layers."""
+SHARPNESS = 2.0
+"""The factor of the mean of the teachers' scaled similarities: the larger, the more the first passages count."""
 SQUARED, RANKED = 3.0, 1.0
 """The weights of both parts of the loss."""
 SEARCHED = 100_000
@@ -61,8 +63,9 @@ def joined(vectors: dict[str, dict[str, Tensor]], dice: np.random.Generator) -> 
     scales = {}
     for name in vectors["questions"]:
         scales[name] = spread_of(*(vectors[kind][name][at[kind]] for kind in ("questions", "passages"))) ** -0.5
+    sharp = (SHARPNESS / len(scales)) ** 0.5
     return {
-        kind: torch.cat([(rows[name] * scale).half() for name, scale in scales.items()], 1)
+        kind: torch.cat([(rows[name] * scale * sharp).half() for name, scale in scales.items()], 1)
         for kind, rows in vectors.items()
     }
 
@@ -89,6 +92,12 @@ class Scale(nn.Module):
 
     def forward(self, cosines: Tensor) -> Tensor:
         return cosines * self.times.exp() + self.plus
+
+    @torch.no_grad()
+    def fit(self, cosines: Tensor, wanted: Tensor) -> None:
+        """Starts where both have the same mean and spread: from elsewhere, the first steps would undo the student."""
+        self.times.copy_((wanted.std() / cosines.std()).log())
+        self.plus.copy_(wanted.mean() - self.times.exp() * cosines.mean())
 
 
 def optimizer_of(model: FlatEncoder, size: Scale) -> torch.optim.AdamW:
@@ -138,7 +147,10 @@ def train(
         with precision():
             vectors = model(drawn.batch)
         asked, passages = vectors.float().split([len(vectors) - len(drawn.passages), len(drawn.passages)])
-        squared, ranked = losses(size(asked @ passages.T), wanted_of(drawn, sides))
+        cosines, wanted = asked @ passages.T, wanted_of(drawn, sides)
+        if clock.steps == 1:
+            size.fit(cosines, wanted)
+        squared, ranked = losses(size(cosines), wanted)
         optimizer.zero_grad(set_to_none=True)
         (SQUARED * squared + RANKED * ranked).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -161,9 +173,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=500, help="for everything, from the start")
     parser.add_argument("--out", type=Path, help="a folder for the weights in small files")
     parser.add_argument("--name", default="ensemble")
+    parser.add_argument("--share", type=float, default=1.0, help="of the texts that are read")
     parser.add_argument("--tiny", action="store_true", help="two steps, to test everything")
     arguments = parser.parse_args()
-    scale, steps, every = (0.002, 2, 1) if arguments.tiny else (1.0, 10**9, 500)
+    scale, steps, every = (0.002, 2, 1) if arguments.tiny else (arguments.share, 10**9, 500)
     model = train(arguments.work, arguments.teachers, arguments.start, arguments.seconds, scale, steps, every)
     torch.save(model.state_dict(), arguments.work / f"{arguments.name}.pt")
     if arguments.out:

@@ -1,49 +1,72 @@
-"""Exports trained weights as int8 ONNX, with the same code that exports a user's own models.
+"""Exports a trained reranker as int8 ONNX, with the same code that exports a user's own models.
 
-    python training/export.py reranker FOLDER work/a.pt [work/b.pt …]          # averages several files
-    python training/export.py encoder FOLDER work/encoder.pt --share 0.5       # averages with MiniLM's own weights
+    python training/export.py FOLDER WORK/bge WORK/teacher.pt [MORE.pt …] --spread 11.3      # averages several files
 
-Needs `pip install ./models '.[train]'`.
+The second folder has the tokenizer, the shape, and the weights that training left as they were. Outliers of activations
+are moved into the weights before quantising. Needs `pip install ./models '.[train]'`.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch
-from surefind_models import path
 from torch import Tensor
 
+from pack_weights import read_packed
 from surefind.train.export import export
-from surefind.train.network import load_network
+from surefind.train.network import Network, Shape
+from transformer import Shape as Upstream
+from transformer import upstream_state
+
+sys.path.append(str(Path(__file__).parents[1] / "models" / "scripts"))
+from sample_texts import sample_texts
+
+MAX_TOKENS = 256
 
 
-def average(states: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    return {key: torch.stack([state[key].float() for state in states]).mean(0) for key in states[0]}
+def load(start: Path, trained: dict[str, Tensor], ranks: bool) -> Network:
+    """The network of a packed folder, with trained weights in place of its own."""
+    upstream = Upstream.read(start / "config.json")
+    state = {**upstream_state(read_packed(start)), **trained}
+    layers = 1 + max(int(key.split(".")[1]) for key in trained or state if key.startswith("layers."))
+    shape = Shape(
+        upstream.width, upstream.heads, layers, upstream.inner, upstream.vocabulary, len(state["positions.weight"])
+    )
+    network = Network(shape, ranks)
+    network.load_state_dict({key: state[key].float() for key in network.state_dict()})
+    return network
+
+
+def average(files: list[Path]) -> dict[str, Tensor]:
+    """The mean of trained weights, by the names of a network."""
+    states = [torch.load(file, map_location="cpu") for file in files]
+    return {key.removeprefix("body."): torch.stack([s[key].float() for s in states]).mean(0) for key in states[0]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("kind", choices=("reranker", "encoder"))
     parser.add_argument("folder", type=Path)
+    parser.add_argument("start", type=Path, help="a packed folder: tokenizer, shape and weights")
     parser.add_argument("weights", type=Path, nargs="+")
-    parser.add_argument("--share", type=float, default=1.0, help="share of the trained weights; the rest is MiniLM's")
-    parser.add_argument("--start", type=Path, default=path("minilm"), help="a folder with the weights of MiniLM")
     parser.add_argument(
-        "--spread", type=float, default=0.0, help="the median spread of a reranker's scores; evaluate_folder prints it"
+        "--spread", type=float, default=0.0, help="the median spread of its scores; the judge prints it"
     )
     parser.add_argument("--precise", action="store_true", help="do not quantise, to measure what 8 bits cost")
     arguments = parser.parse_args()
-    ranks = arguments.kind == "reranker"
-    network, _ = load_network(arguments.start, ranks)
-    found = average([torch.load(file, map_location="cpu") for file in arguments.weights])
-    trained = {key.removeprefix("body."): value for key, value in found.items()}
-    own = network.state_dict()
-    mixed = {key: arguments.share * trained[key] + (1 - arguments.share) * own[key] for key in own if key in trained}
-    network.load_state_dict({**own, **mixed})
-    tokenizer = path("minilm") / "tokenizer.json"
-    export(network, tokenizer, arguments.folder, arguments.folder.name, 256, arguments.spread, arguments.precise)
+    network = load(arguments.start, average(arguments.weights), ranks=True)
+    export(
+        network,
+        arguments.start / "tokenizer.json",
+        arguments.folder,
+        arguments.folder.name,
+        MAX_TOKENS,
+        arguments.spread,
+        arguments.precise,
+        texts=sample_texts()[::3],
+    )
     print(f"{arguments.folder / 'model.onnx'}: {(arguments.folder / 'model.onnx').stat().st_size:,} bytes")
 
 

@@ -10,37 +10,14 @@ FOLDER-float is the same without quantisation.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from pack_weights import read_packed
+from export import MAX_TOKENS, average, load, sample_texts
 from surefind.inference.encoder import OnnxEncoder
 from surefind.train.export import export
-from surefind.train.network import Network, Shape
 from surefind.train.smoothing import STRENGTH
-from transformer import Shape as Upstream
-from transformer import upstream_state
-
-sys.path.append(str(Path(__file__).parents[1] / "models" / "scripts"))
-from sample_texts import sample_texts
-
-MAX_TOKENS = 256
-
-
-def load(start: Path, trained: Path | None) -> Network:
-    upstream = Upstream.read(start / "config.json")
-    state = torch.load(trained, map_location="cpu") if trained else upstream_state(read_packed(start))
-    state = {key: value.float() for key, value in state.items() if not key.startswith("pooler.")}
-    layers = 1 + max(int(key.split(".")[1]) for key in state if key.startswith("layers."))
-    shape = Shape(
-        upstream.width, upstream.heads, layers, upstream.inner, upstream.vocabulary, len(state["positions.weight"])
-    )
-    network = Network(shape, ranks=False)
-    network.load_state_dict(state)
-    return network
 
 
 def cosines(folder: Path, precise: Path, texts: list[str]) -> np.ndarray:
@@ -56,7 +33,7 @@ def main() -> None:
     parser.add_argument("--strength", type=float, default=STRENGTH, help="of the smoothing, from 0 to 1")
     arguments = parser.parse_args()
     folder, precise = arguments.folder, arguments.folder.with_name(f"{arguments.folder.name}-float")
-    network = load(arguments.start, arguments.trained)
+    network = load(arguments.start, average([arguments.trained]) if arguments.trained else {}, ranks=False)
     tokenizer = arguments.start / "tokenizer.json"
     sample = sample_texts()
     texts = arguments.texts.read_text(encoding="utf-8").splitlines() if arguments.texts else sample

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import random
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,13 +13,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from colloquial import said
 from pack_weights import read_packed
 from pairs import HELD, MOST, Pairs, pairs_of
-from tokens import QUERY_TOKENS, Tokens, pairs_batch, texts_batch, tokenise
+from tokens import QUERY_TOKENS, Tokens, joined_tokens, pairs_batch, texts_batch, tokenise
 from transformer import CrossEncoder, Shape, Transformer, upstream_state
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SEED = 42
+SPOKEN_WORDS = 24
+"""Longer queries stay as they are written."""
 
 
 def precision() -> torch.autocast:
@@ -29,6 +34,8 @@ class Material:
     pairs: Pairs
     passages: Tokens
     queries: Tokens
+    spoken: Tokens
+    """The queries as people would type them, by `colloquial.py`."""
     source: Tensor
     """The source of each query."""
     group: Tensor
@@ -48,11 +55,23 @@ def load_material(work: Path) -> Material:
         pairs,
         tokenise(pairs.passages, tokenizer, DEVICE),
         tokenise(pairs.queries, tokenizer, DEVICE, QUERY_TOKENS),
+        tokenise(_spoken(pairs.queries), tokenizer, DEVICE, QUERY_TOKENS),
         torch.tensor(pairs.query_source, device=DEVICE),
         torch.tensor(pairs.groups, device=DEVICE),
         torch.tensor([p[0] if p else 0 for p in pairs.positives], device=DEVICE),
         torch.tensor(trained, device=DEVICE),
     )
+
+
+def _spoken(queries: Sequence[str]) -> list[str]:
+    dice = random.Random(SEED)
+    return [said(query, dice) if len(query.split()) <= SPOKEN_WORDS else query for query in queries]
+
+
+def half_spoken(material: Material) -> tuple[Tokens, Callable[[Tensor], Tensor]]:
+    """Both forms of every query, and a function that takes numbers of queries and chooses a form of each at random."""
+    both = joined_tokens(material.queries, material.spoken)
+    return both, lambda at: at + len(material.queries) * torch.randint(2, at.shape, device=at.device)
 
 
 def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
@@ -65,15 +84,15 @@ def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
     return model.to(DEVICE)
 
 
-def one_pass(material: Material, random: np.random.Generator, most: int | None = None) -> np.ndarray:
+def one_pass(material: Material, dice: np.random.Generator, most: int | None = None) -> np.ndarray:
     """The training queries in a new random order, limited by `MOST` per source, and by `most` per `doc-` source."""
     source = np.array(material.pairs.query_source)
-    order = random.permutation(material.trained.cpu().numpy())
+    order = dice.permutation(material.trained.cpu().numpy())
     kept = []
     for number, name in enumerate(material.pairs.sources):
         share = most if most and name.startswith("doc-") else MOST.get(name, len(order))
         kept.append(order[source[order] == number][:share])
-    return random.permutation(np.concatenate(kept))
+    return dice.permutation(np.concatenate(kept))
 
 
 @torch.no_grad()

@@ -1,10 +1,10 @@
 """Finds candidates for every training query: the best passages of its source by BM25 and by encoders, fused by
-reciprocal rank. Candidates nearly as close as the positive, by the last encoder, are marked doubtful.
+reciprocal rank. Candidates nearly as close as the positive, by the encoders' mean similarity, are marked doubtful.
 
     python training/mine_dense.py WORK minilm gte                # folders in WORK, or NAME.pt for a trained student
 
-Reads the files of pairs in WORK and WORK/lexical.npz; writes WORK/candidates.pt (candidates, doubtful, the last
-encoder's vectors).
+Reads the files of pairs in WORK and WORK/lexical.npz; writes WORK/candidates.pt: candidates, doubtful, and the mean
+similarity of the positive (the first column) and of every candidate.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from teachers import load_teacher
 DEPTH = 32
 KEPT = 24
 CLOSE = 0.95
-"""A negative whose similarity is above this share of the positive's may be an unmarked positive. Both count from the
-mean similarity of unrelated texts, which is 0.7 for some encoders."""
+"""A negative whose similarity is above this share of the positive's may be an unmarked positive. An encoder's
+similarities count from their mean over unrelated texts, which is 0.7 for some, and in units of their spread there."""
 NONE = 65_535
 
 
@@ -38,6 +38,17 @@ def lists_by(q_vectors: Tensor, p_vectors: Tensor, material: Material) -> Tensor
             best = (q_vectors[at] @ here.T).topk(min(DEPTH, len(here)), dim=1).indices
             found[at, : best.size(1)] = best + first[number]
     return found
+
+
+def similarities(q: Tensor, p: Tensor, numbers: Tensor) -> Tensor:
+    """Of each query with these passages: 0 as for unrelated texts on average, in units of their spread."""
+
+    def with_queries(column: Tensor) -> Tensor:
+        return torch.cat([(a * p[at]).sum(1) for a, at in zip(q.split(8192), column.split(8192), strict=True)]).float()
+
+    unrelated = with_queries(torch.randint(len(p), (len(q),), device=DEVICE))
+    found = torch.stack([with_queries(column.clamp(min=0)) for column in numbers.T], 1)
+    return (found - unrelated.mean()) / unrelated.std()
 
 
 def lexical_lists(file: Path, material: Material) -> Tensor:
@@ -85,20 +96,21 @@ def main(work: Path, encoders: list[str]) -> None:
         f"{len(material.passages):,} passages, {len(material.queries):,} queries, {len(material.trained):,} to train on"
     )
     lists = [lexical_lists(work / "lexical.npz", material)]
+    vectors = []
     for name in encoders:
         encoder = load_teacher(work, name, DEVICE)
         q, p = encoder.embed(material.queries, asked=True), encoder.embed(material.passages, asked=False)
         lists.append(lists_by(q, p, material))
+        vectors.append((q, p))
         first = lists[-1][:, 0] == material.positive
         say(f"{name}: positive first for {first[material.trained].float().mean():.3f} of the training queries")
     candidates = joined(lists, material)
-    near = torch.stack([(q * p[column.clamp(min=0)]).sum(1) for column in candidates.T], 1)
-    own = (q * p[material.positive]).sum(1, keepdim=True)
-    unrelated = (q * p[torch.randint(len(p), (len(q),), device=DEVICE)]).sum(1).float().mean()
-    doubtful = (near - unrelated > CLOSE * (own - unrelated)) | (candidates < 0)
+    numbers = torch.cat([material.positive[:, None], candidates], 1)
+    similar = torch.stack([similarities(q, p, numbers) for q, p in vectors]).mean(0)
+    doubtful = (similar[:, 1:] > CLOSE * similar[:, :1]) | (candidates < 0)
     full = (candidates >= 0).all(1).float().mean()
     say(f"doubtful: {doubtful[material.trained].float().mean():.3f}; full lists: {full:.3f}")
-    torch.save({"candidates": candidates, "doubtful": doubtful, "queries": q, "passages": p}, work / "candidates.pt")
+    torch.save({"candidates": candidates, "doubtful": doubtful, "similar": similar}, work / "candidates.pt")
     torch.save(material, work / "material.pt")
     say("written")
 

@@ -39,6 +39,14 @@ def tokens_of(flat: np.ndarray, lengths: np.ndarray, device: str) -> Tokens:
     return Tokens(*(torch.from_numpy(a).to(device) for a in (flat.astype(np.int32), start, lengths)))
 
 
+def joined_tokens(first: Tokens, second: Tokens) -> Tokens:
+    return Tokens(
+        torch.cat([first.flat, second.flat]),
+        torch.cat([first.start, second.start + len(first.flat)]),
+        torch.cat([first.length, second.length]),
+    )
+
+
 def tokenise(texts: Sequence[str], tokenizer_file: Path, device: str, most: int = TEXT_TOKENS) -> Tokens:
     return tokens_of(*flat_ids(texts, tokenizer_file, most), device)
 

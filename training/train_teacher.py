@@ -1,7 +1,9 @@
-"""Trains the teacher, a larger cross-encoder: listwise softmax over a positive and seven clear negatives.
+"""Trains the teacher, a larger cross-encoder: softmax over a positive and seven clear negatives, a yes or no for each.
+
+The yes or no gives a score a meaning of its own, which confidence needs: does this passage answer this question?
 
     python training/train_teacher.py work --model mpnet --seconds 290
-    python training/train_teacher.py work --model gte --seconds 330 --rate 8e-5
+    python training/train_teacher.py work --model bge --seconds 550 --rate 8e-5
 
 Negatives that `mine_dense.py` marked as doubtful are not used.
 """
@@ -13,14 +15,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 from judge_rerankers import judge
-from material import DEVICE, SEED, Clock, load_transformer, one_pass, optimizer_of, pair_scores, precision
+from material import DEVICE, SEED, Clock, half_spoken, load_transformer, one_pass, optimizer_of, pair_scores, precision
 from parts import write_parts
 from transformer import CrossEncoder
 
 GROUPS, NEGATIVES, PARTS = 64, 7, 4
+YES_OR_NO = 0.5
+
+
+def yes_or_no(scores: Tensor, counted: Tensor) -> Tensor:
+    """The loss of scores as log-odds: the first column is right, the others are wrong; `counted` ones alone count."""
+    right = torch.zeros_like(scores)
+    right[:, 0] = 1.0
+    return functional.binary_cross_entropy_with_logits(scores[counted], right[counted])
 
 
 def main() -> None:
@@ -41,6 +52,7 @@ def main() -> None:
         model.body.relative.weight.requires_grad_(False)  # the fast attention kernel needs a bias without gradient
     model.body.words.requires_grad_(False)
     optimizer = optimizer_of(model, arguments.rate)
+    queries, chosen = half_spoken(material)
     clock = Clock(arguments.seconds, arguments.rate)
     running = 0.0
     while clock.part < 1:
@@ -52,11 +64,13 @@ def main() -> None:
             # Negatives are drawn at random from the usable ones, so that a second pass sees other negatives.
             lot = torch.rand_like(usable[at], dtype=torch.float).masked_fill(~usable[at], -1).topk(NEGATIVES, 1).indices
             p = torch.cat([material.positive[at][:, None], mined["candidates"][at].gather(1, lot)], 1)
-            q = at[:, None].expand_as(p)
+            q = chosen(at)[:, None].expand_as(p)
             model.train()
             with precision():
-                scores = pair_scores(model, material.queries, q.reshape(-1), material.passages, p.reshape(-1), PARTS)
-            loss = functional.cross_entropy(scores.view_as(p), torch.zeros_like(at))
+                scores = pair_scores(model, queries, q.reshape(-1), material.passages, p.reshape(-1), PARTS)
+            scores = scores.float().view_as(p)
+            loss = functional.cross_entropy(scores, torch.zeros_like(at))
+            loss = loss + YES_OR_NO * yes_or_no(scores, torch.ones_like(scores, dtype=torch.bool))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
