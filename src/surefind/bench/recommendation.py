@@ -122,13 +122,16 @@ def recommend(
     )
 
 
+def percent(probability: float) -> str:
+    return "more than 99%" if probability > 0.99 else f"{probability:.0%}"
+
+
 def describe(names: Sequence[str], found: Recommendation, collections: int, chosen: int | None = None) -> str:
     """The recommendation in words: how sure it is, on what basis, and what would make it surer. If a faster
     configuration was `chosen`, the text says that these figures are those of the best."""
     best = "" if chosen in (None, found.best) else f" than {names[found.best]}"
-    sure = "more than 99%" if found.within > 0.99 else f"{found.within:.0%}"
     text = (
-        f"The probability is {sure} that no configuration of this table is better{best} by more than "
+        f"The probability is {percent(found.within)} that no configuration of this table is better{best} by more than "
         f"{found.margin:g} {found.measure} on real questions; the expected loss{' with it' if best else ''} is "
         f"{100 * found.regret:.1f} points."
     )

@@ -2,10 +2,11 @@
 
 The recommendation is the configuration that should serve real questions best (`recommendation`). A faster one takes its
 place if it is as good: if it is not worse by more than the margin, with a probability of 95%. "Not significantly worse"
-is no reason, because a short exam finds nothing significant. A latency counts as lower only if it is lower beyond the
-noise of the timings. A configuration with a reranker must be expected to gain more than the margin over the best
-without one: a search takes many times as long, and smaller differences do not matter to users. The text names it, its
-gain and its time. Measured times do not decide this, so that the same exam gives the same verdict.
+is no reason, because a short exam finds nothing significant. A configuration counts as faster only if somebody notices:
+if a search takes at least 20 ms and a fifth less, beyond the noise of the timings. A configuration with a reranker must
+be expected to gain more than the margin over the best without one: a search takes many times as long, and smaller
+differences do not matter to users. The text names it, its gain and its time. Measured times do not decide this, so that
+the same exam gives the same verdict.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
@@ -21,12 +22,14 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.prior_table import collections
-from surefind.bench.recommendation import Recommendation, describe
+from surefind.bench.recommendation import Recommendation, describe, percent
 from surefind.measure.statistics import Comparison, Interval
 from surefind.types import BoolArray, Floats
 
-_FASTER = 1.1
-"""A latency counts as lower if it is lower by this factor, and beyond the interval of the timings."""
+_NOTICED = 20.0
+"""Milliseconds of a search that somebody notices."""
+_SHARE = 0.2
+"""The share of a search that must be saved."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +86,8 @@ def _best(scores: Floats, may_win: BoolArray) -> int:
 
 
 def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]], reranked: Sequence[bool]) -> int:
-    """The fastest of the configurations that are as good as the best; the best itself unless one is clearly faster. If
-    the best has a reranker, it must be expected to gain more than the margin."""
+    """The best of the fastest configurations that are as good as the best; the best itself unless one is clearly
+    faster. If the best has a reranker, it must be expected to gain more than the margin."""
     if "p50_high" not in latency[found.best]:
         return found.best
     timed = [i for i in _quicker(found.best, reranked) if "p50" in latency[i]]
@@ -92,12 +95,15 @@ def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]], reranke
     if quick:
         return max(quick, key=lambda i: found.means[i])
     faster = [i for i in found.equals if _is_faster(latency[i], latency[found.best])]
-    return min(faster, key=lambda i: (latency[i]["p50"], -found.means[i]), default=found.best)
+    first = min(faster, key=lambda i: latency[i]["p50"], default=found.best)
+    alike = [i for i in faster if not _is_faster(latency[first], latency[i])]
+    return max(alike, key=lambda i: found.means[i], default=found.best)
 
 
 def _is_faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    known = "p50_high" in one
-    return known and one["p50_high"] < other["p50_low"] and one["p50"] * _FASTER < other["p50"]
+    if "p50_high" not in one or one["p50_high"] >= other["p50_low"]:
+        return False
+    return other["p50"] - one["p50"] >= max(_NOTICED, _SHARE * other["p50"])
 
 
 def _about_choice(
@@ -118,9 +124,9 @@ def _about_choice(
             f"surefind use {shlex.quote(names[found.best])}."
         )
     return (
-        f"Recommendation: {names[chosen]}. It is faster than {names[found.best]}, which scores best (p50 {fast:.1f} ms "
-        f"against {slow:.1f} ms), and as good: the probability is {found.as_good[chosen]:.0%} that it is not worse by "
-        f"more than {found.margin:g} {found.measure}."
+        f"Recommendation: {names[chosen]}. By what is known, {names[found.best]} is best on real questions; "
+        f"{names[chosen]} is as good (the probability is {percent(found.as_good[chosen])} that it is not worse by "
+        f"more than {found.margin:g} {found.measure}), and a search takes {fast:.0f} ms instead of {slow:.0f} ms."
     )
 
 
