@@ -58,6 +58,14 @@ class RevisionRequest(BaseModel):
     revision: int = Field(ge=1, lt=2**31)
 
 
+class PublishRequest(BaseModel):
+    """The revision that the caller read; the newest one if there is none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int | None = Field(None, ge=1, lt=2**31)
+
+
 @router.get("/v1/drafts", summary="List drafts")
 async def drafts(request: Request, service: Served) -> dict[str, Any]:
     """Lists the drafts: all of those that the caller may read, for reviewers; else the caller's own."""
@@ -198,7 +206,7 @@ async def approve(number: Number, given: RevisionRequest, request: Request, serv
 
 @router.post("/v1/drafts/{number}/publish", status_code=202, summary="Publish a draft")
 async def publish_draft(
-    number: Number, request: Request, service: Served, given: RevisionRequest | None = None
+    number: Number, request: Request, service: Served, given: PublishRequest | None = None
 ) -> dict[str, Any]:
     """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says. If the body has
     a revision and there is a newer one, the answer is 409, and `newer` is its number."""
