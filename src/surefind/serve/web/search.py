@@ -33,8 +33,6 @@ _SHOWN = Extent.parse("parent", 700)
 """How much of a passage a hit shows: around its best sentence."""
 _MOST_WHERE = 20
 _K = 10
-_NO_FACET = ("acl", "title")
-"""Metadata that nobody filters by."""
 
 
 @dataclass(frozen=True)
@@ -175,13 +173,12 @@ def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False)
 
 
 def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
-    """Returns the metadata to filter by, the most common first. The link of a chosen value takes the filter away."""
+    """Returns the metadata to filter by. The link of a chosen value takes the filter away."""
     try:
-        found = service.reader().facets(caller.access(asked.where))
+        found = service.reader().facets(caller.access(asked.where), service.kb.settings.filters)
     except NothingIndexedError:
         return []
-    common = sorted(found, key=lambda one: -sum(number for _, number in one.values))
-    return [FacetView(one.key, _choices(one, asked)) for one in common if one.key not in _NO_FACET]
+    return [FacetView(one.key, _choices(one, asked)) for one in found]
 
 
 def _choices(facet: Facet, asked: Asked) -> list[Choice]:
@@ -191,9 +188,10 @@ def _choices(facet: Facet, asked: Asked) -> list[Choice]:
     chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
     found = []
     for value, number in facet.values:
-        wanted = [one for one in chosen if one != value] if value in chosen else [*chosen, value]
+        is_chosen = value.lower() in chosen
+        wanted = [one for one in chosen if one != value.lower()] if is_chosen else [*chosen, value]
         where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
-        found.append(Choice(value, number, value in chosen, asked.address(where=where)))
+        found.append(Choice(value, number, is_chosen, asked.address(where=where)))
     return found
 
 
