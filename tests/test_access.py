@@ -539,7 +539,9 @@ def test_member_may_filter_by_the_keys_of_the_group_and_is_told_of_no_other(keye
     with keyed:
         for where in ("clearance=3", "clearance>=2", "acl=hr"):
             assert [h.document for h in keyed.search("salary", Access.of("hr", where=[where])).hits] == ["b.md"]
-        with pytest.raises(UsageError, match=r"Did you mean clearance\? Choices: acl, clearance, owner, path, status\."):
+        with pytest.raises(
+            UsageError, match=r"Did you mean clearance\? Choices: acl, clearance, owner, path, status\."
+        ):
             keyed.search("salary", Access.of("hr", where=["clearence=3"]))
         assert len(keyed.search("salary", Access.owner(where=["combination!=8"])).hits) == 3
 

@@ -59,6 +59,18 @@ def test_a_fragment_is_what_was_found_alone(server: Served) -> None:
     assert float(part.headers["server-timing"].rpartition("=")[2]) > 0
 
 
+def test_an_empty_page_shows_examples_that_can_be_asked(server: Served) -> None:
+    found = _get(server, "/").text
+    links = re.findall(r'href="(/\?q=[^"]+)"', found)
+    assert 2 <= len(links) <= 5 and "zebra" not in found and "Pay" not in found
+    assert 'class="hit"' in _get(server, html.unescape(links[0])).text
+
+
+def test_why_is_said_in_words_and_numbers_are_a_click_away(server: Served) -> None:
+    found = _get(server, "/?q=wire7").text
+    assert "<p>First by words.</p>" in found and found.index("First by words") < found.index("<summary>Numbers")
+
+
 def test_documents_are_data(server: Served) -> None:
     found = _get(server, "/?q=hostile+wire")
     assert "<script>document" not in found.text and "<img" not in found.text
