@@ -41,11 +41,11 @@ _FAILED = "The job failed."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
 _SCOPES: dict[str, Scope] = {
     "sync": "write", "publish": "review", "bench": "review", "study": "review", "pool": "review", "graph": "review",
-    "adopt": "review",
+    "adopt": "review", "retire": "review",
 }  # fmt: skip
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "sync": (), "graph": (), "publish": ("version", "approved", "revision"), "bench": ("exam", "preset"),
-    "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"),
+    "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"), "retire": ("document",),
 }  # fmt: skip
 _NAMED = {"bench": ("exam", "preset"), "study": ("study", "exam"), "pool": ("exam",)}
 """The options of each kind that are names which a caller chose."""

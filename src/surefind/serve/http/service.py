@@ -184,7 +184,7 @@ class Service:
     async def _job_ended(self, kind: str, state: str) -> None:
         """Uses the settings that a job wrote, or that were waiting for the indexes that it built, and opens the
         generation that it made: who reads that a job is done sees what it did."""
-        if state == "finished" and kind in ("sync", "adopt", "publish"):
+        if state == "finished" and kind in ("sync", "adopt", "publish", "retire"):
             try:
                 await self.work(self.reload)
                 await self.work(self.kb.refresh)

@@ -17,6 +17,7 @@ from surefind.errors import NotFoundError
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, sees
+from surefind.serve.http.retiring import restorable, retired
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import NOWHERE, line_at, lines_of, part_of, sheet
 from surefind.serve.web.markdown import links_to, rendered_sheet
@@ -124,8 +125,7 @@ async def restore(request: Request, service: Served, version: Annotated[int, For
     caller = await service.caller(request, "write")
 
     def write() -> int:
-        service.readable_version(version, caller)
-        return service.kb.restore(version, caller.name).number
+        return service.kb.restore(restorable(service, caller, version), caller.name).number
 
     return back_to(request, f"/drafts/{await service.work_apart('upload', request, caller, write)}")
 
@@ -148,6 +148,8 @@ async def document(
     caller = await service.caller(request, "read")
 
     def read() -> Response:
+        if gone := retired(service, caller, document_id):
+            return page(caller, "retired.html", title=gone.title or document_id, here="documents", version=gone)
         found = {"changed": None, **_document(service, caller, document_id, line, passage, q, view)}
         versions: list[Version] = found["versions"]
         if before and after:

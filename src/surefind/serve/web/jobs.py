@@ -18,9 +18,11 @@ router = APIRouter(include_in_schema=False)
 _LINES = 12
 """Lines of progress that the page shows."""
 _WHAT = {
-    "sync": "Reading the documents again", "publish": "Publishing a draft", "bench": "Benchmark", "study": "Study",
+    "sync": "Reading the documents again", "publish": "Publishing a draft", "retire": "Retiring a document",
+    "bench": "Benchmark", "study": "Study",
     "pool": "Collecting passages to label", "graph": "Building the graph", "adopt": "Adopting a configuration",
 }  # fmt: skip
+_HERE = {"publish": "drafts", "retire": "documents", "sync": "settings", "pool": "label", "graph": "graph"}
 _REPORTS = {"bench": "benchmark", "study": "study"}
 
 
@@ -30,7 +32,7 @@ async def job(job_id: str, request: Request, service: Served) -> Response:
     found = service.jobs.get(job_id, caller)
     return page(
         caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[found.kind],
-        here="drafts" if found.kind == "publish" else "reports", job=found, after=_after(found),
+        here=_HERE.get(found.kind, "reports"), job=found, after=_after(found),
         data=job_data(found, caller), what=_WHAT[found.kind],
         lines=job_lines(found, caller)[-_LINES:], about=job_about(found, caller), seconds=_seconds(found),
     )  # fmt: skip
@@ -46,7 +48,7 @@ async def cancel(job_id: str, request: Request, service: Served) -> Response:
 
 def _after(job: Job) -> str:
     """Returns the page that shows what a job did: the report that it wrote, the document that it published."""
-    if job.kind == "publish":
+    if job.kind in ("publish", "retire"):
         return document_path(job.about)
     written = job.result.get("page") if isinstance(job.result, dict) else None
     if job.kind in _REPORTS and isinstance(written, str):

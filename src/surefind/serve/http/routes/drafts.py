@@ -33,6 +33,7 @@ from surefind.serve.http.drafting import (
 )
 from surefind.serve.http.job_view import job_data
 from surefind.serve.http.preview import chunks_of, questions_of
+from surefind.serve.http.retiring import restorable
 from surefind.serve.http.service import Served, Service
 
 router = APIRouter(tags=["drafts"])
@@ -228,12 +229,12 @@ async def preview(number: Number, request: Request, service: Served) -> dict[str
 
 @router.post("/v1/versions/{version}/restore", status_code=201, summary="Restore a version")
 async def restore(version: Number, request: Request, service: Served) -> dict[str, Any]:
-    """Makes a draft with the text of a kept version of a document that the caller may read."""
+    """Makes a draft with the text of a kept version of a document that the caller may read, or of the last version of a
+    retired one."""
     caller = await service.caller(request, "write")
 
     def write() -> dict[str, Any]:
-        service.readable_version(version, caller)
-        return asdict(service.kb.restore(version, caller.name))
+        return asdict(service.kb.restore(restorable(service, caller, version), caller.name))
 
     return await service.work_apart("upload", request, caller, write)
 
