@@ -49,7 +49,7 @@ class Service:
         self.kb = kb
         self.settings = settings
         self.gatekeeper = Gatekeeper(Keys(kb.data), settings.oidc, settings.host, groups)
-        self.sessions = Sessions()
+        self.sessions = Sessions(kb.data)
         self.metrics = Metrics()
         self.cache = AnswerCache(settings.cache_mb << 20)
         self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
