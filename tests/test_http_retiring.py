@@ -63,6 +63,7 @@ def test_a_document_is_retired_and_restored_by_the_api(people: dict[str, httpx.C
     for other in ("writer",):
         assert people[other].get("/v1/versions", params={"document": "wires/05.md"}).status_code == 404
         assert people[other].post(f"/v1/versions/{number}/restore").status_code == 404
+    assert ada.post("/v1/versions/999999/restore").status_code == 404
     made = ada.post(f"/v1/versions/{number}/restore")
     assert made.status_code == 201 and made.json()["document"] == "wires/05.md"
 

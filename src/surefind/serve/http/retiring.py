@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
-from surefind.errors import ExamError, NotFoundError
+from surefind.errors import ExamError, NotFoundError, StoreError
 from surefind.exam.visible import readable_questions
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import sees
@@ -65,7 +65,7 @@ def restorable(service: Service, caller: Caller, number: int) -> int:
     except NotFoundError:
         try:
             found = retired(service, caller, service.kb.catalogue.versions.document(number).id)
-        except NotFoundError:
+        except (StoreError, NotFoundError):
             found = None
         if found is None or found.number != number:
             raise
