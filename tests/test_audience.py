@@ -77,10 +77,23 @@ def test_questions_about_restricted_documents_are_left_out_of_a_report_for_every
     office: Home, tmp_path: Path
 ) -> None:
     run(office, "exam", "generate", "--name", "all", "--as", "*")
-    run(office, "bench", "-p", "words", "--exam", "all", "--out", str(tmp_path / "open"))
+    shown = run(office, "bench", "-p", "words", "--exam", "all", "--out", str(tmp_path / "open"))
     text = quoted(tmp_path / "open")
     assert SECRET not in text and "Condor" not in text
-    assert json.loads((tmp_path / "open/report.json").read_text())["exam"]["dropped"] > 0
+    exam = json.loads((tmp_path / "open/report.json").read_text())["exam"]
+    assert exam["dropped"] == exam["restricted"] > 0
+    assert f"{exam['restricted']} questions were left out: their passages are in restricted documents" in shown
+    assert "no longer in the documents" not in shown
+
+
+def test_bench_and_status_count_documents_alike(office: Home, tmp_path: Path) -> None:
+    office.write("docs/nothing.md", "")
+    office.sync()
+    with office.open() as kb:
+        status = kb.status()
+    run(office, "bench", "-p", "words", "--out", str(tmp_path / "all"))
+    corpus = json.loads((tmp_path / "all/report.json").read_text())["corpus"]
+    assert corpus["documents"] + corpus["withheld"] == status.documents
 
 
 def test_report_follows_a_rule_that_was_added_later(office: Home, tmp_path: Path) -> None:

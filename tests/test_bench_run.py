@@ -407,7 +407,7 @@ def test_questions_whose_passage_is_gone_are_counted(kb: KnowledgeBase) -> None:
     exam = Exam("e", (query("1", "cash", Judgment(some)), query("2", "gone", Judgment("gone.md"))))
     plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["R@5"]))
     report = run_bench(kb, plan, "").report["exam"]
-    assert (report["queries"], report["dropped"]) == (1, 1)
+    assert (report["queries"], report["dropped"], report["restricted"]) == (1, 1, 0)
 
 
 def test_exam_without_any_passage_left_is_refused(kb: KnowledgeBase) -> None:

@@ -45,6 +45,9 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Home:
         (("exam", "shwo", "x"), "No such command 'shwo'. Did you mean show? See: surefind exam --help."),
         (("search", "x", "--retreive", "bm25"), "No such option: --retreive. Did you mean --retrieve?"),
         (("search", "x", "--hlep"), "Did you mean --help?"),
+        (("search", "x", "--k", "3"), "No such option: --k. Did you mean -k? See"),
+        (("search", "x", "--retrieve", "bm25", "--retrieve", "tfidf", "--fuse", "rff"), "Did you mean rrf?"),
+        (("search", "x", "--limit", "5"), "No such option: --limit. See: surefind search --help."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

@@ -54,7 +54,7 @@ def test_pipeline_takes_depth_and_fuser() -> None:
         (
             "[search]\n\nkk = 5\n",
             3,
-            "[search] has no setting 'kk'. Did you mean k? Choices: confidence, k, min_confidence, pipeline.",
+            "[search] has no setting 'kk'. Did you mean k? Choices: confidence, filters, k, min_confidence, pipeline.",
         ),
         ('[search]\nk = "ten"\n', 2, "k must be a whole number, not 'ten'"),
         ("[search]\nk = true\n", 2, "k must be a whole number, not True"),

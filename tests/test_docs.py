@@ -338,3 +338,10 @@ def test_no_file_names_a_developer_machine() -> None:
         if b"\0" not in content[:8000] and wrong.search(content.decode("utf-8", "replace")):
             found.append(name)
     assert found == []
+
+
+def test_the_systemd_unit_lets_the_server_write_what_it_writes() -> None:
+    """`use`, adopting and the settings page write surefind.toml, which is replaced: its folder must be writable."""
+    unit = (ROOT / "docs/http.md").read_text(encoding="utf-8").partition("```ini\n")[2].partition("```")[0]
+    (folder,) = re.findall(r"^ExecStart=.* --kb (\S+)$", unit, re.MULTILINE)
+    assert re.findall(r"^ReadWritePaths=(.*)$", unit, re.MULTILINE) == [folder]

@@ -18,6 +18,7 @@ from helpers import WORDS, Home
 from surefind import Access
 from surefind.bench.comparison import RunDifference, corrected
 from surefind.bench.drift import Drift, measure_drift
+from surefind.bench.drift_text import drift_text
 from surefind.bench.engine import Bench
 from surefind.bench.gate import ExamGate
 from surefind.bench.gold import locate_gold
@@ -661,6 +662,32 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
     assert _files_of(gated) == size
     with gated.open() as kb:
         assert preview(kb, number, Access.owner()) == found, "asked twice, the same answer"
+
+
+def test_preview_says_which_answers_a_draft_rewrites(gated: Home) -> None:
+    """A rank says nothing about the answer: a text of 12 weeks and one of 14 are found alike."""
+    with gated.open() as kb:
+        number = kb.draft(
+            gated.write("drafts/new.md", page("condor").replace("something", "grass")), "condor.md"
+        ).number
+        found = preview(kb, number, Access.owner()).drift
+        assert found is not None and not found.worse
+        assert [text for text in found.rewritten if "condor" not in text] == [] != list(found.rewritten)
+
+
+def test_a_passage_that_moved_is_not_rewritten(zoo: Home) -> None:
+    text = page("alpaca")
+    start = text.index("The alpaca lives")
+    spanned = Judgment("alpaca.md", start, len(text), grade=1, quote=text[start : start + 12])
+    save(zoo, Exam("spans", (query("a", "where does the alpaca live", spanned),)))
+    zoo.write("docs/alpaca.md", "Some words before.\n\n" + text)
+    zoo.sync()
+    assert drift_since(zoo, 1, "spans").rewritten == ()
+    zoo.write("docs/alpaca.md", text.replace("something", "grass"))
+    zoo.sync()
+    found = drift_since(zoo, 1, "spans")
+    assert found.rewritten == ("where does the alpaca live",)
+    assert "1 question asks for a text that changed" in drift_text(found)
 
 
 def test_preview_without_an_exam_asks_nothing(home: Home) -> None:

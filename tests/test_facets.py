@@ -42,7 +42,8 @@ filters = st.lists(st.sampled_from(["status=approved", "tags!=red", "tags=red,bl
 
 def values_of(row: Row, key: str) -> set[str]:
     value = row.get(key, [])
-    return {str(one).lower() for one in (value if isinstance(value, list) else [value])}
+    listed = value if isinstance(value, list) else str(value).split(", ")
+    return {str(one).lower() for one in listed}
 
 
 def passes(row: Row, text: str) -> bool:
@@ -60,12 +61,13 @@ def reference(found: list[Row], where: list[str]) -> dict[str, dict[str, int]]:
     readable = [row for row in found if row["seen"]]
     facets: dict[str, dict[str, int]] = {}
     for key in ("status", "tags", "vault", "year"):
-        choices = {value for row in readable for value in values_of(row, key)} - {"retired, or not"}
-        if len(choices) >= 2:
+        choices = {value for row in readable for value in values_of(row, key)}
+        having = [row for row in readable if values_of(row, key)]
+        if len(choices) >= 2 and len(choices) <= max(5, len(having) / 2):
             others = [text for text in where if not text.startswith(key)]
             passing = [row for row in readable if all(passes(row, text) for text in others)]
             counts = Counter(value for row in passing for value in values_of(row, key) if value in choices)
-            facets[key] = dict(counts)
+            facets |= {key: dict(counts)} if counts else {}
     return facets
 
 
@@ -75,15 +77,55 @@ def test_facets_agree_with_a_reference(found: list[Row], where: list[str]) -> No
     seen = np.array([row["seen"] for row in found], np.bool_)
     kept = [text for text in where if re.split("[!=>]", text)[0] in columns]
     made = facets_of(columns, seen, Access.owner(where=kept).where)
-    assert {one.key: dict(one.values) for one in made} == reference(found, kept)
+    shown = {one.key: {value.lower(): count for value, count in one.values} for one in made}
+    assert shown == reference(found, kept)
     for one in made:
         assert list(one.values) == sorted(one.values, key=lambda value: (-value[1], value[0]))
 
 
 def test_key_with_too_many_values_is_no_facet() -> None:
     for number, shown in ((MOST, True), (MOST + 1, False), (1, False)):
-        columns = Columns.build(json.dumps({"key": i}) for i in range(number))
-        assert bool(facets_of(columns, np.ones(number, np.bool_), ())) is shown
+        columns = Columns.build(json.dumps({"key": i}) for i in range(number) for _ in range(2))
+        assert bool(facets_of(columns, np.ones(2 * number, np.bool_), ())) is shown
+
+
+def keys(rows: list[Row], keep: tuple[str, ...] = (), where: tuple[str, ...] = ()) -> dict[str, list[str]]:
+    """The values of each facet of documents with these metadata; `id` names a document."""
+    names = [str(row.get("id", f"{n}.md")) for n, row in enumerate(rows)]
+    columns = Columns.build(json.dumps({k: v for k, v in row.items() if k != "id"}) for row in rows).of(names)
+    made = facets_of(columns, np.ones(len(rows), np.bool_), Access.owner(where=where).where, keep)
+    return {one.key: [value for value, _ in one.values] for one in made}
+
+
+def test_only_keys_that_help_are_facets() -> None:
+    rows = [
+        {
+            "status": ("Approved", "draft")[n % 2],
+            "parent": ("/manual.html", "/apps.html")[n % 2],
+            "spellings": [f"word {n % 40}", f"other {n % 45}"],
+            **({"rare": ("a", "b")[n % 2]} if n < 2 else {}),
+        }
+        for n in range(200)
+    ]
+    assert keys(rows) == {"status": ["Approved", "draft"]}
+    assert list(keys(rows, ("rare", "status", "unknown"))) == ["rare", "status"], "the owner decides"
+
+
+def test_a_comma_list_is_a_list_and_case_is_kept() -> None:
+    rows = [{"tags": "Cash, Wire"}, {"tags": ["cash"]}, {"tags": "wire"}, {"amount": "1,000"}, {"amount": "2,000"}]
+    assert keys(rows)["tags"] == ["Cash", "Wire"]
+
+
+def test_the_folder_is_a_facet_from_the_level_on_which_there_is_a_choice() -> None:
+    rows = [{"id": f"docs/{name}"} for name in ("HR/pay.md", "HR/leave/a.md", "HR/leave/b.md", "it/x.md")]
+    assert keys(rows) == {"path": ["docs/HR", "docs/it"]}
+    assert keys(rows, where=("path=docs/hr/",)) == {"path": ["docs/HR", "docs/HR/leave", "docs/it"]}
+    assert keys([{"id": "a.md"}, {"id": "b.md"}]) == {}
+
+
+def test_a_heading_never_stands_alone() -> None:
+    rows = [{"status": "a", "kind": "x"}, {"status": "b", "kind": "x"}, {"status": "a"}, {"other": "z", "kind": "y"}]
+    assert "status" not in keys(rows, where=("kind=y",))
 
 
 # ---------------------------------------------------------------- of a knowledge base
@@ -127,6 +169,14 @@ def test_a_filter_does_not_hide_the_other_values_of_its_own_key(opened: Knowledg
 def test_a_filter_by_a_key_that_the_caller_may_not_know_is_as_unknown_as_any(opened: KnowledgeBase) -> None:
     with pytest.raises(UsageError, match="No document has the metadata key 'project'"):
         opened.reader().facets(Access.public(where=["project=falcon"]))
+
+
+def test_a_folder_is_a_filter_of_every_search(office: Home) -> None:
+    office.write("docs/HR/rules.md", "fees of people")
+    office.sync("docs")
+    assert set(office.found("fees", where=["path=hr"])) == {"HR/rules.md"}
+    assert "HR/rules.md" not in office.found("fees", where=["path!=HR"])
+    assert office.found("fees", where=["path=nowhere"]) == []
 
 
 def test_facets_follow_the_documents(office: Home, opened: KnowledgeBase) -> None:

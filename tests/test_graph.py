@@ -370,3 +370,12 @@ def test_completed_scores_of_a_graph_are_those_of_the_search(chunks: list[Chunk]
     index.search(stage, queries, 3, EVERY)  # another caller's question in between
     again = index.score(stage, queries, found.ids, Mask(allow))
     assert np.array_equal(again, found.scores)
+
+
+def test_words_of_instructions_are_no_names() -> None:
+    from surefind.extract.phrases import Phrases
+    from surefind.services import LocalServices
+
+    text = "Set the limit. Read it. Click OK, then press Save. Contact Dana Reyes. Select Wire Desk. Run Kafka."
+    (found,) = Phrases(nouns=False).extract([text], LocalServices())
+    assert {one.name for one in found.mentions} == {"Dana Reyes", "Wire Desk", "Kafka"}

@@ -71,7 +71,7 @@ def test_a_stranger_is_refused_before_a_body_is_read(server: Served, bank: Home)
 
 
 @pytest.mark.parametrize(
-    "path", ["/drafts/new", "/drafts/preview", "/drafts/1/save", "/drafts/1/upload", "/v1/documents"]
+    "path", ["/drafts/new", "/drafts/preview", "/drafts/chunks", "/drafts/1/save", "/drafts/1/upload", "/v1/documents"]
 )
 @pytest.mark.parametrize("framing", FRAMINGS)
 def test_who_may_not_upload_is_refused_before_the_file_is_read(

@@ -218,6 +218,10 @@ def test_nonsense_is_no_answer(few: KnowledgeBase, pipeline: str) -> None:
     assert good.answered and good.closest is None
 
 
+def test_a_query_of_small_words_does_not_claim_that_no_word_occurs(few: KnowledgeBase) -> None:
+    assert few.search("the", Access.owner(), pipeline="words").known_words is None
+
+
 def test_confidence_does_not_depend_on_k_and_offset(few: KnowledgeBase) -> None:
     searches = [few.search("wire cutoff", Access.owner(), *more) for more in ((10,), (1,), (300,), (3, None, 2))]
     assert len({result.confidence for result in searches}) == 1

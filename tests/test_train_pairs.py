@@ -18,7 +18,7 @@ from surefind.train import job
 from surefind.train.job import Job
 from surefind.train.negatives import filled, mine
 from surefind.train.neural import train_model, with_encoder, with_reranker
-from surefind.train.pairs import Pair, Shelf, gather_pairs, resolve, without_heading
+from surefind.train.pairs import Pair, Shelf, gather_pairs, without_heading
 from surefind.types import Chunk, Document
 
 BODY = "A currency transaction report is due within fifteen days of the transaction."
@@ -76,19 +76,6 @@ def test_heading_goes_in_any_of_its_forms(line: str) -> None:
 def test_links_lead_to_the_section_they_name() -> None:
     found = [(pair.query, pair.document) for pair in pairs("links")]
     assert found == [("how to open the vault", "sops/vault.md"), ("the CTR procedure", "sops/ctr.md")]
-
-
-@pytest.mark.parametrize(
-    ("seen_from", "target", "expected"),
-    [
-        ("faq/a.md", "../sops/b.md", "sops/b.md"),
-        ("a.md", "b.md", "b.md"),
-        ("faq/a.md", "", "faq/a.md"),
-        ("faq/a.md", "https://example.org/b.md", "https://example.org/b.md"),
-    ],
-)
-def test_addresses_in_links(seen_from: str, target: str, expected: str) -> None:
-    assert resolve(seen_from, target) == expected
 
 
 def test_nothing_that_is_held_out_is_learnt() -> None:

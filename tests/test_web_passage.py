@@ -23,7 +23,7 @@ def test_sentence_and_words_are_marked_and_syntax_is_not_shown() -> None:
     assert [part.text for part in parts if part.word] == ["cutoff", "cutoff"]
 
 
-@given(st.text("ab .#*\n<>&עש", max_size=60), st.integers(0, 60), st.integers(0, 60), st.text("ab #*", max_size=8))
+@given(st.text("xy .#*\n<>&עש", max_size=60), st.integers(0, 60), st.integers(0, 60), st.text("xy #*", max_size=8))
 def test_any_text_is_shown_whole_and_in_order(text: str, a: int, b: int, query: str) -> None:
     start, end = sorted((min(a, len(text)), min(b, len(text))))
     parts = parts_of(_hit(text, (100 + start, 100 + end)), sought(query))
@@ -32,3 +32,26 @@ def test_any_text_is_shown_whole_and_in_order(text: str, a: int, b: int, query: 
     assert [letter for letter in shown if letter not in "#*\n \t"] == bare
     marked = [letter for part in parts if part.sentence for letter in part.text if letter not in "#*\n \t"]
     assert marked == [letter for letter in text[start:end] if letter not in "#*\n \t"]
+
+
+def shown(text: str, words: str = "") -> str:
+    start = text.find(words)
+    return "".join(part.text for part in parts_of(_hit(text, (100 + start, 100 + start + len(words))), frozenset()))
+
+
+def test_tags_and_templates_are_not_shown() -> None:
+    text = "{% tabs %}\n<div class='x'>The <b>cutoff</b> is 3.</div> <!-- <p>old</p> -->\n"
+    text += "<%= partial 'x' %>\nRun in <pod>.\n"
+    assert shown(text, "cutoff").split() == ["The", "cutoff", "is", "3.", "Run", "in", "<pod>."]
+
+
+def test_links_and_code_are_their_words() -> None:
+    assert (
+        shown("See [the `fee` table](https://a.example/x?y=1) and ![a map](m.png).") == "See the fee table and a map."
+    )
+
+
+def test_a_long_passage_is_cut_to_four_lines_around_its_sentence() -> None:
+    text = "Before it. " * 60 + "The cutoff is noon." + " After it." * 60
+    found = shown(text, "The cutoff is noon.")
+    assert "The cutoff is noon." in found and found.startswith("…") and found.endswith("…") and len(found) < 400

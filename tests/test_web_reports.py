@@ -172,6 +172,8 @@ def test_a_benchmark_is_started_watched_adopted_and_undone(
         assert ended(page) == "finished", page.content()
         accessible(page)
         assert get(server, keys["hr"], job.removeprefix(server.url)).status_code == 404
+        page.get_by_role("link", name="See the result").click()
+        page.wait_for_url("**/reports/benchmark/*")
 
         page.goto("/reports")
         row = page.locator("tr", has=page.get_by_role("link", name="asked", exact=True)).last

@@ -59,6 +59,18 @@ def test_a_fragment_is_what_was_found_alone(server: Served) -> None:
     assert float(part.headers["server-timing"].rpartition("=")[2]) > 0
 
 
+def test_an_empty_page_shows_examples_that_can_be_asked(server: Served) -> None:
+    found = _get(server, "/").text
+    links = re.findall(r'href="(/\?q=[^"]+)"', found)
+    assert 2 <= len(links) <= 5 and "zebra" not in found and "Pay" not in found
+    assert 'class="hit"' in _get(server, html.unescape(links[0])).text
+
+
+def test_why_is_said_in_words_and_numbers_are_a_click_away(server: Served) -> None:
+    found = _get(server, "/?q=wire7").text
+    assert "<p>First by words.</p>" in found and found.index("First by words") < found.index("<summary>Numbers")
+
+
 def test_documents_are_data(server: Served) -> None:
     found = _get(server, "/?q=hostile+wire")
     assert "<script>document" not in found.text and "<img" not in found.text
@@ -244,3 +256,33 @@ def test_going_back_shows_the_whole_page(server: Served, browser: Browser) -> No
             page.go_back()
         page.locator(".hit").first.wait_for()
         assert page.get_by_label("Question").count() == page.locator("header.bar").count() == 1
+
+
+@needs_browser
+def test_a_phone_shows_the_active_tab_results_first_and_filters_in_a_sheet(
+    tmp_path_factory: pytest.TempPathFactory, browser: Browser
+) -> None:
+    home = Home(tmp_path_factory.mktemp("phone"))
+    home.configure(SETTINGS)
+    for n in range(6):
+        home.write(
+            f"docs/{('wires', 'cash')[n % 2]}/{n}.md", f"---\nstatus: {('new', 'old')[n % 2]}\n---\nA wire {n}.\n"
+        )
+    home.sync("docs")
+    with serving(home.folder) as server, visiting(browser, server.url, viewport={"width": 360, "height": 740}) as page:
+        for path in ("/?q=wire", "/settings", "/graph", "/docs"):
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        page.goto("/settings")
+        box = page.locator("nav [aria-current]").bounding_box()
+        assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
+        page.goto("/?q=wire")
+        choice = page.locator(".facets").get_by_role("link", name="wires 3")
+        assert not choice.is_visible()
+        first = page.locator(".hit").first.bounding_box()
+        assert first and first["y"] < 500
+        page.get_by_text("Filters").click()
+        accessible(page)
+        choice.click()
+        page.wait_for_url("**where=path*")
+        assert page.locator(".hit").count() == 3

@@ -23,6 +23,8 @@ EVERYTHING = "*"
 """The name of the group that may read every document."""
 PUBLIC = "public"
 """The name of the group that everybody is in: `acl: [public]` decides that everybody may read a document."""
+PATH = "path"
+"""The key of the filter by folders, which every document has: `path=hr/leave`."""
 MAX_NAME_CHARS = 255
 """Characters of the name of a group or a person, at most."""
 _FILTER = re.compile(r"([^!<>=]+)(!=|>=|<=|=)(.*)", re.DOTALL)
@@ -41,7 +43,7 @@ def checked_name(name: str, what: str = "group") -> str:
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A condition on metadata: `status=approved`, `tags!=draft`, `effective>=2025-01-01`, `doc_type=sop,policy` (either
-    of them)."""
+    of them). `path=hr/leave` is a condition on the folder of a document: there, or below it."""
 
     key: str
     operator: str
@@ -53,7 +55,10 @@ class Filter:
         match = _FILTER.fullmatch(text.strip())
         if match:
             key, operator, value = match.groups()
-            return cls(key.strip(), operator, tuple(part.strip().lower() for part in value.split(",")))
+            values = (part.strip().lower() for part in value.split(","))
+            if key.strip() == PATH:
+                values = (part.removesuffix("**").strip("/") for part in values)
+            return cls(key.strip(), operator, tuple(values))
         raise UsageError(
             f"Cannot read the filter {text!r}. Write it like status=approved, tags!=draft or effective>=2025-01-01."
         )

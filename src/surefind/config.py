@@ -43,7 +43,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         **{f"max_{f.name}": (int, float) for f in fields(Limits)},
     },
     "index": {"chunk": str, "enrich": list},
-    "search": {"pipeline": str, "k": int, "confidence": str, "min_confidence": (int, float)},
+    "search": {"pipeline": str, "k": int, "confidence": str, "min_confidence": (int, float), "filters": list},
     "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
     "desk": {"approvals": int, "git": str},
 }
@@ -94,6 +94,8 @@ class Settings:
     """The table [serve]; `serve.http.settings` reads it."""
     desk: DeskSettings = field(default_factory=DeskSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+    filters: tuple[str, ...] = ()
+    """The metadata to filter by on the pages; empty: those that help."""
 
     @property
     def known(self) -> dict[str, Pipeline]:
@@ -199,6 +201,7 @@ class _SettingsReader:
             self.data.get("serve", {}),
             self.desk(merged["desk"]),
             self.store(),
+            tuple(merged["search"]["filters"]),
         )
 
     def desk(self, desk: dict[str, Any]) -> DeskSettings:

@@ -261,20 +261,29 @@ class Drafting:
 
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
-        from surefind.desk.taking import check_document, check_name, completed, read
         from surefind.write.cutting import cut_each
 
         layout = self.settings.layout
         if layout.asks_llm:
             raise UsageError("This layout asks a language model, so the chunks are made when the draft is published.")
-        check_name(name)
-        check_document(document)
+        made = self.document_of(name, data, document, keep_metadata)
         with self._reading() as reading:
-            made = completed(read(reading, name, data, document), self._published(document)[1], keep_metadata)
             (cut,) = cut_each(layout, [made], 1, reading, self.services)
         if cut.refused:
             raise SourceError(f"{document} {cut.refused}, while {layout} cut it.")
         return cut.chunks
+
+    def document_of(
+        self, name: str, data: bytes, document: str, keep_metadata: bool = False, acl: tuple[str, ...] = ()
+    ) -> Document:
+        """Returns what a file will be as a draft of a document. It is read in a child process, under limits."""
+        from surefind.desk.taking import check_document, check_name, completed, read
+
+        check_name(name)
+        check_document(document)
+        before = self._published(document)[1]
+        with self._reading() as reading:
+            return completed(read(reading, name, data, document), before, keep_metadata, acl)
 
     def published_text(self, document: str, access: Access) -> str:
         """Returns the published version of a document as the desk shows it; empty if the document is new, or if the
@@ -312,13 +321,9 @@ class Drafting:
         the published version."""
         from surefind.desk.source import shown
         from surefind.desk.store import Content
-        from surefind.desk.taking import check_document, check_name, completed, read
 
-        check_name(name)
-        check_document(document)
-        base, before = self._published(document)
-        with self._reading() as reading:
-            made = completed(read(reading, name, data, document), before, keeps, acl)
+        base = self._published(document)[0]
+        made = self.document_of(name, data, document, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:

@@ -33,7 +33,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from pathlib import Path
 
 from surefind.redact import redacted
@@ -185,9 +185,11 @@ def denied_message(error: Exception, folder: Path | None = None) -> str:
 def closest(wrong: str, known: Iterable[str]) -> str:
     """Returns the known name that was probably meant, or an empty string if none is similar. Ignores case and treats
     hyphens as underscores, because people write `RRF` and `cross-encoder`."""
-    names = {_plain(name): name for name in sorted(known)}
-    close = get_close_matches(_plain(wrong), names, n=1)
-    return names[close[0]] if close else ""
+    names, plain = {_plain(name): name for name in sorted(known)}, _plain(wrong)
+    close = get_close_matches(plain, names, n=5)
+    # Of names that are equally close, the one with the same letters is meant: rrf for rff, not rsf.
+    best = max(close, key=lambda one: (SequenceMatcher(None, one, plain).ratio(), set(one) == set(plain)), default="")
+    return names[best] if best else ""
 
 
 def choices(wrong: str, known: Iterable[str], meant: str = "") -> str:

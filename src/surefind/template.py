@@ -49,6 +49,8 @@ k = 10
 confidence = "read"
 # A search that is less sure than this says that nothing here answers the question; 0 shows every hit.
 min_confidence = 0
+# The metadata to filter by on the pages, such as ["path", "status"]. Empty: those with few values on many documents.
+filters = []
 
 [exam]
 # The exam that the gate and `surefind drift` ask. Without a name, it is the only exam besides known-item, or

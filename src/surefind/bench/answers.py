@@ -64,7 +64,7 @@ def measure_answers(
     _check(plan)
     bench = Bench(kb, report)
     bench.build(plan)
-    plan, texts, dropped = bench.relocated(plan)
+    plan, texts, left_out = bench.relocated(plan)
     queries = [query for query in plan.exam.queries if spans_of(query)]
     if not queries:
         raise ExamError(
@@ -85,7 +85,7 @@ def measure_answers(
         "environment": environment(),
         "exam": {
             "name": exam.name, "version": exam.version, "fingerprint": exam.fingerprint, "queries": len(queries),
-            "without_span": len(exam.queries) - len(queries), "dropped": dropped,
+            "without_span": len(exam.queries) - len(queries), **left_out.facts,
         },
         "unanswerable": len(unanswerable),
         "confidence": 0.95,

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from surefind.bench.left_out import left_out_text
 from surefind.bench.plain_page import page, square, table, x, y
 from surefind.bench.plan import label
 from surefind.bench.terminal import exam_label
@@ -54,12 +55,7 @@ def about(made: Mapping[str, Any]) -> str:
     text += f", and {made['unanswerable']} that no document answers." if made["unanswerable"] else "."
     if exam["without_span"]:
         text += f" {exam['without_span']} questions were left out: their gold is a whole document, not a passage."
-    if exam["dropped"]:
-        text += (
-            f" {exam['dropped']} questions were left out: their passages are no longer in the documents, or in "
-            "restricted ones (--as GROUP includes them)."
-        )
-    return text
+    return f"{text} {left_out_text(exam)}".rstrip()
 
 
 def write_answers(made: Mapping[str, Any], folder: Path) -> Path:

@@ -12,7 +12,7 @@ every other question is the same on both sides, because nDCG@10 depends on nothi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from surefind.access import Access
 from surefind.bench.comparison import RunDifference, compare_runs
 from surefind.bench.engine import Bench
-from surefind.bench.gold import Gold, locate_gold
+from surefind.bench.gold import Gold, locate_gold, rewritten
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import step_problems
@@ -72,6 +72,8 @@ class Drift(RunDifference):
     worse: tuple[Change, ...] = ()
     """The questions that got worse, the largest loss first."""
     better: tuple[Change, ...] = ()
+    rewritten: tuple[str, ...] = ()
+    """The questions whose gold says something else now, found or not: their answers may have changed."""
     problems: tuple[str, ...] = ()
     """Messages about stages whose model failed. The comparison is then not reliable."""
     measure: str = str(MEASURE)
@@ -103,7 +105,8 @@ def measure_drift(
         now = _Side(Bench(kb, report, fresh, after), plan, texts[1], [second for _, second in gold])
     hashes = (_admitted(reader.hashes(), reader, access) for reader in (before, after))
     changed = difference(before.generation, after.generation, *hashes)
-    return _compared(plan, asked, was, now, changed)
+    gone = rewritten(plan.exam.queries, old, new)
+    return replace(_compared(plan, asked, was, now, changed), rewritten=gone)
 
 
 def _admitted(by_document: dict[str, str], reader: Reader, access: Access) -> dict[str, str]:

@@ -23,6 +23,10 @@ def drift_text(drift: Drift) -> str:
     ]
     if drift.left_out:
         lines.append(f"{drift.left_out} questions were left out: neither generation has their passages.")
+    if drift.rewritten:
+        ask = "1 question asks" if len(drift.rewritten) == 1 else f"{len(drift.rewritten)} questions ask"
+        lines.append(f"{ask} for a text that changed. Check that the new text is the right answer:")
+        lines += [f"  {_short(text)}" for text in drift.rewritten[:_SHOWN]]
     lines += [summary(drift), verdict(drift)]
     lines += [f"Problem: {problem}" for problem in drift.problems]
     lines += listed("got worse", drift.worse, _ALL) + listed("got better", drift.better, _ALL)

@@ -16,6 +16,7 @@ from surefind.bench.drawn import Part, drawn_part, timed_while_ranking
 from surefind.bench.hooks import ExamHooks
 from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
+from surefind.bench.left_out import LeftOut
 from surefind.bench.memory import peak_memory
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step, stacked
@@ -71,8 +72,8 @@ class Scored:
     part of the questions (`bench.drawn`)."""
     answered: Mapping[str, Floats]
     """The scores of the questions that were asked; NaN for the others."""
-    dropped: int
-    """Number of questions left out because their passage is no longer in the documents."""
+    left_out: LeftOut
+    """The questions that were not asked."""
     steps: tuple[tuple[Step, ...], ...] = ()
     """For each contender, the effect of its rerankers in order."""
     problems: tuple[str, ...] = ()
@@ -163,7 +164,7 @@ class Bench:
     def score(self, plan: Plan) -> Scored:
         """Ranks and scores every question with every contender."""
         self.build(plan)
-        plan, documents, dropped = self.relocated(plan)
+        plan, documents, left_out = self.relocated(plan)
         exam = plan.exam
         if len({self.reader(contender).generation for contender in plan.contenders}) > 1:
             raise ExamError("The documents changed while the benchmark was starting. Run it again.")
@@ -179,15 +180,15 @@ class Bench:
             rankings=ranked.rankings,
             scores=scores,
             answered=answered,
-            dropped=dropped,
+            left_out=left_out,
             steps=ranked.steps,
             problems=ranked.problems,
             retrieved=ranked.retrieved,
         )
 
-    def relocated(self, plan: Plan) -> tuple[Plan, dict[str, str], int]:
+    def relocated(self, plan: Plan) -> tuple[Plan, dict[str, str], LeftOut]:
         """Returns the plan with gold in the current documents, the texts of these by id, and how many questions were
-        left out because their passage is gone or the audience may not read it."""
+        left out, because their passage is gone or the audience may not read it."""
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
         admitted = self.view(plan.contenders[0]).admitted(plan.access)
         exam, dropped = relocate(plan.exam, {name: text for name, text in documents.items() if name in admitted})
@@ -197,7 +198,8 @@ class Bench:
                 "that the exam was written for, name the groups that may read them (--as), or choose another exam "
                 "(--exam)."
             )
-        return replace(plan, exam=exam), documents, dropped
+        gone = relocate(plan.exam, documents)[1] if dropped and len(admitted) < len(documents) else dropped
+        return replace(plan, exam=exam), documents, LeftOut(gone, dropped - gone)
 
     # ------------------------------------------------------------ rankings
 

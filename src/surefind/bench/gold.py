@@ -42,6 +42,23 @@ def locate_gold(
     return [(_gold(query, old, new), _gold(query, new, old)) for query in queries]
 
 
+def rewritten(queries: Sequence[ExamQuery], old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the questions whose gold is in both texts and says something else in the new ones."""
+    return tuple(
+        query.text for query in queries if any(_rewritten(j, old, new) for j in query.judgments if j.grade > 0)
+    )
+
+
+def _rewritten(j: Judgment, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+    if j.document not in old or j.document not in new or old[j.document] == new[j.document]:
+        return False
+    was = locate(j, old)
+    if was is None:
+        return False
+    passage = " ".join(old[j.document][was.start : was.end].split())
+    return passage not in " ".join(new[j.document].split())
+
+
 def _gold(query: ExamQuery, here: Mapping[str, str], there: Mapping[str, str]) -> Gold:
     found = [moved for j in query.judgments if (moved := locate(j, here) or _edited(j, here, there))]
     present = dict.fromkeys(j.document for j in found if j.grade > 0)

@@ -88,10 +88,10 @@ def build_report(
         "environment": environment(),
         "exam": {
             "name": exam.name, "version": exam.version, "fingerprint": plan.exam.fingerprint,
-            "queries": len(exam.queries), "families": exam.families(), "dropped": outcome.dropped,
+            "queries": len(exam.queries), "families": exam.families(), **outcome.left_out.facts,
         },
         "corpus": {
-            "documents": len(np.unique(outcome.view.spans().documents)) - outcome.view.withheld(plan.access),
+            "documents": len(outcome.view.admitted(plan.access)),
             "withheld": outcome.view.withheld(plan.access), "chunks": len(outcome.view),
             "layout": outcome.view.layout, "fingerprint": outcome.view.fingerprint,
         },

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from surefind.bench.left_out import left_out_text
 from surefind.bench.movement import in_words
 from surefind.bench.plan import label
 
@@ -61,8 +62,8 @@ def show(report: dict[str, Any], console: Console) -> None:
         )
     if report["leakage"]:
         console.print(report["leakage"]["text"])
-    if exam["dropped"]:
-        console.print(f"{exam['dropped']} questions were left out: their passages are no longer in the documents.")
+    if said := left_out_text(exam):
+        console.print(said)
     print_verdict(console, report["verdict"])
 
 

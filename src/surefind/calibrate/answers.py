@@ -47,7 +47,7 @@ def ask_exam(kb: KnowledgeBase, plan: Plan, effort: Effort = "quick", report: On
     asked = [Query(query.text, query.id) for query in queries]
     kind, signals = ask(kb, plan.contenders[0].pipeline, asked, view, effort, report)
     success = scored.scores[str(plan.measures[0])][:, 0] > 0
-    return Answers(queries, kind, signals, success, clusters_of(queries), view, scored.dropped)
+    return Answers(queries, kind, signals, success, clusters_of(queries), view, scored.left_out.total)
 
 
 def ask(

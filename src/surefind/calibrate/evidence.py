@@ -66,7 +66,7 @@ def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Aske
     )
     queries = scored.plan.exam.queries
     seconds = _seconds(kb, always.pipeline, queries, fused)
-    return Asked(queries, evidence, seconds, scored.view.fingerprint, scored.dropped)
+    return Asked(queries, evidence, seconds, scored.view.fingerprint, scored.left_out.total)
 
 
 def _seconds(kb: KnowledgeBase, pipeline: Pipeline, queries: tuple[ExamQuery, ...], fused: Rankings) -> float:

@@ -1,4 +1,4 @@
-"""Common English words. None of them alone is a name, and none is part of a noun phrase."""
+"""Common English words. None of them alone is a name, and none of `COMMON` is part of a noun phrase."""
 
 from __future__ import annotations
 
@@ -24,3 +24,15 @@ when whenever where whereas wherever whether which while who whoever whole whom 
 would yes yet you your yours yourself
 """.split()
 )
+INSTRUCTIONS = frozenset(
+    """
+accept add allow apply approve assign avoid cancel change choose close complete configure confirm connect contact copy
+create define delete deploy describe disable download edit enable enter execute export fill fix go help hi ignore import
+install log login logout manage mark merge monitor move navigate no ok okay optional paste press print proceed provide
+publish pull push read record refresh reject release remember remove rename replace report request require reset resolve
+restart restore retry return review rotate run save scroll search select send set setup sign skip sort stop store submit
+switch sync tell test tick tip todo try turn type uncheck undo update upgrade upload use using verify view visit wait
+warning watch write yes
+""".split()
+)
+"""Words that begin an instruction or label a button. They are no names, but may be part of a noun phrase."""

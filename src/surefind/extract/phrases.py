@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from surefind.extract._words import COMMON
+from surefind.extract._words import COMMON, INSTRUCTIONS
 from surefind.protocols import Progress
 from surefind.spec import Stage
 from surefind.text.scripts import spaced
@@ -92,12 +92,12 @@ def _names(sentence: str, nouns: bool) -> Iterator[str]:
 
 
 def _without_opener(name: str) -> str:
-    """The name without a common word at its start, which is capitalised only because it begins the sentence; empty if
-    nothing is left."""
+    """The name without a common word or an instruction at its start, which is capitalised only because it begins the
+    sentence; empty if nothing is left but the label of a button."""
     first, _, rest = name.partition(" ")
-    if not _is_common(first.lower()):
+    if not _is_common(first.lower()) and first.lower() not in INSTRUCTIONS:
         return name
-    return rest if rest[:1].isupper() else ""
+    return rest if rest[:1].isupper() and rest.lower() not in INSTRUCTIONS else ""
 
 
 def _is_common(word: str) -> bool:

@@ -26,6 +26,7 @@ import numpy as np
 from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.graph.names import Lexicon, key_of, title_forms
 from surefind.protocols import Extractor, Progress
+from surefind.text.links import linked_path
 from surefind.text.sentences import sentence_spans
 from surefind.types import BoolArray, Chunk, Extraction, IntArray, Mask
 
@@ -37,7 +38,6 @@ NOTHING = -1
 _LINKED = re.compile(r"(?<!!)\[[^\[\]\n]*\]\(\s*<?([^)\s>#]+)")
 _LINKED_TEXT = re.compile(r"!?\[([^\[\]\n]*)\]\([^)\n]{0,500}\)")
 _HEADING_LINE = re.compile(r"^#+ .*$", re.MULTILINE)
-_SCHEME = re.compile(r"[a-z][a-z+.-]*:", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.\w{1,8}$")
 _ARRAYS = {"starts": np.int32, "rows": np.int32, "documents": np.int32, "key_numbers": np.int32, "lower": np.bool_}
 _LEAD = 160
@@ -208,10 +208,7 @@ def _lead(text: str) -> str:
 
 def resolve(document: str, target: str) -> str:
     """The page that a link in a document points at, without its suffix; "" for a URL."""
-    if _SCHEME.match(target):
-        return ""
-    path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
-    return _page(posixpath.normpath(path))
+    return _page(linked_path(document, target))
 
 
 def _page(document: str) -> str:

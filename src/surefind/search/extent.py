@@ -47,12 +47,18 @@ class Extent:
         if most is None or len(hit.text) <= most:
             return hit
         first, last = hit.sentence or hit.matched or (hit.start, hit.start)
-        spare = max(0, most - (last - first))
-        at = max(0, min(first - hit.start - spare // 3, len(hit.text) - most))
-        at = _word_start(hit.text, at)
-        end = _word_end(hit.text, min(at + most, len(hit.text)))
+        at, end = window(hit.text, first - hit.start, last - hit.start, most)
         text = hit.text[at:end]
         return replace(hit, start=hit.start + at, end=hit.start + end, text=text, lines=_lines(hit, at, end))
+
+
+def window(text: str, first: int, last: int, most: int) -> tuple[int, int]:
+    """Returns where to cut a text to `most` characters around those from `first` to `last`: between words."""
+    if len(text) <= most:
+        return 0, len(text)
+    spare = max(0, most - (last - first))
+    at = _word_start(text, max(0, min(first - spare // 3, len(text) - most)))
+    return at, _word_end(text, min(at + most, len(text)))
 
 
 def _word_start(text: str, at: int) -> int:

@@ -82,8 +82,7 @@ class Recorder(StageHooks):
         ms = (time.perf_counter() - started) * 1000
         if rankings is unless:
             return rankings
-        label = stage if isinstance(step, str) else name_of(step)
-        self._stages.append((_unique(label, self._stages), rankings))
+        self._stages.append((label_of(step, [name for name, _ in self._stages]), rankings))
         candidates = int((rankings.ids >= 0).sum())
         self._trace.append(TraceEntry(stage, str(step), candidates, ms, notes.text, notes.calls, notes.dollars))
         return rankings
@@ -98,7 +97,9 @@ def _reason(error: Exception) -> str:
     return str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
 
 
-def _unique(label: str, taken: Sequence[tuple[str, Rankings]]) -> str:
-    """Numbers repeated labels: two dense retrievers in one pipeline are `dense` and `dense:2`."""
-    same = sum(1 for name, _ in taken if name.partition(":")[0] == label)
+def label_of(step: object, taken: Sequence[str]) -> str:
+    """Returns the name of a step in the stages of a hit. Repeated names are numbered: two dense retrievers in one
+    pipeline are `dense` and `dense:2`."""
+    label = step if isinstance(step, str) else name_of(step)
+    same = sum(1 for name in taken if name.partition(":")[0] == label)
     return f"{label}:{same + 1}" if same else label

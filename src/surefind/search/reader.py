@@ -153,10 +153,10 @@ class Reader:
         with explaining(self._catalogue.path.parent):
             return self._catalogue.versions.about(found[start : None if most is None else start + most])
 
-    def facets(self, access: Access) -> tuple[Facet, ...]:
+    def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
         """Returns the metadata keys that the caller can filter by, with the number of documents that have each value
-        and pass the filters on the other keys."""
-        return self.view.facets(access)
+        and pass the filters on the other keys: `keys`, or else those that help."""
+        return self.view.facets(access, keys)
 
     def titles(self, documents: Sequence[tuple[str, int]]) -> dict[str, str]:
         """Returns the titles of documents, given with their versions as `view.readable` lists them, by id."""

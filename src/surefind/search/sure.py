@@ -61,7 +61,7 @@ def sureness(
 ) -> Sureness:
     """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
     words = _wordings([query], pipeline, view, access)
-    known = next((one[0].known / max(1, one[0].words) for one in words if one), None)
+    known = next((one[0].known / one[0].words for one in words if one and one[0].words), None)
     if not len(run.rankings.row(0)[0]):
         return Sureness(0.0, "nothing was found", known_words=known)
     texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)

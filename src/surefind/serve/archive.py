@@ -103,7 +103,10 @@ def reduced(content: dict[str, Any], readable: Collection[str] = ()) -> dict[str
     documents that are not `readable`."""
     kept = {key: value for key, value in content.items() if key not in ("page", "results")}
     kept |= _quotes(content, readable)
-    for part, hidden in (("corpus", ("withheld", "chunks", "fingerprint")), ("exam", ("dropped", "fingerprint"))):
+    for part, hidden in (
+        ("corpus", ("withheld", "chunks", "fingerprint")),
+        ("exam", ("dropped", "restricted", "fingerprint")),
+    ):
         if isinstance(content.get(part), dict):
             kept[part] = {key: value for key, value in content[part].items() if key not in hidden}
     if isinstance(content.get("command"), str):

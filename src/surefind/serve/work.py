@@ -77,6 +77,15 @@ def publish(task: Task, version: int, approved: bool = False, revision: int | No
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 
+def retire(task: Task, document: str) -> None:
+    from surefind.store.lock import patiently
+
+    gate = task.gate()
+    task.spend_nothing(gate.calls() if gate else [])
+    number = patiently(partial(task.kb.retire, document, task.report, gate), PATIENCE)
+    task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
+
+
 def bench(task: Task, exam: str | None = None, preset: str | None = None) -> None:
     from surefind.bench.files import write_files
     from surefind.bench.llm_calls import llm_calls
@@ -160,5 +169,6 @@ def merge_parts(kb: KnowledgeBase, report: OnProgress | None, say: Callable[[str
 
 
 KINDS: Mapping[str, Callable[..., None]] = {
-    "sync": sync, "publish": publish, "bench": bench, "study": study, "pool": pool, "graph": graph, "adopt": adopt,
+    "sync": sync, "publish": publish, "retire": retire, "bench": bench, "study": study, "pool": pool,
+    "graph": graph, "adopt": adopt,
 }  # fmt: skip

@@ -174,8 +174,9 @@ class View(Protocol):
         """Returns the number of documents that these groups and filters leave out."""
         ...
 
-    def facets(self, access: Access) -> tuple[Facet, ...]:
-        """Returns the metadata keys that these groups can filter by, with the number of documents of each value."""
+    def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
+        """Returns the metadata keys that these groups can filter by, with the number of documents of each value: those
+        in `keys`, or else those that help."""
         ...
 
     def idle_rules(self) -> list[PathRule]:

@@ -6,14 +6,15 @@ A filter tests each distinct value once instead of each document's JSON, so its 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefind.access import Filter
+from surefind.access import PATH, Filter
 from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.types import BoolArray, IntArray
 
@@ -23,52 +24,73 @@ class Column:
     """The values of one metadata key."""
 
     values: list[str]
-    """The distinct values, in lower case."""
+    """The distinct values, as the first document writes them. Upper and lower case are the same to filters."""
     documents: IntArray
     codes: IntArray
     """Document `documents[i]` has the value `values[codes[i]]`; a document may have several values, or none."""
 
     def having(self, one: Filter, count: int) -> BoolArray:
         """Returns which of `count` documents a filter accepts."""
-        wanted = np.fromiter(map(one.accepts, self.values), np.bool_, len(self.values))
+        wanted = np.fromiter((one.accepts(value.lower()) for value in self.values), np.bool_, len(self.values))
         found = np.zeros(count, np.bool_)
         found[self.documents[wanted[self.codes]]] = True
         return ~found if one.operator == "!=" else found
 
 
 class Columns:
-    """The columns of all metadata keys, by key."""
+    """The columns of all metadata keys, by key, and `path`, the folders above each document."""
 
-    def __init__(self, columns: Mapping[str, Column]) -> None:
+    def __init__(self, columns: Mapping[str, Column], names: Sequence[str] = ()) -> None:
         self._columns = columns
+        self._names = names
 
     def __contains__(self, key: str) -> bool:
-        return key in self._columns
+        return key == PATH or key in self._columns
 
     def __getitem__(self, key: str) -> Column:
-        return self._columns[key]
+        return self._folders if key == PATH else self._columns[key]
+
+    def of(self, names: Sequence[str]) -> Columns:
+        """Returns the columns of documents with these ids."""
+        return Columns(self._columns, names)
+
+    @cached_property
+    def _folders(self) -> Column:
+        """The folders of the documents. They are made of the ids, so that no sync has to write them."""
+        known: dict[str, int] = {}
+        pairs = [
+            (number, known.setdefault(folder, len(known)))
+            for number, name in enumerate(self._names)
+            for folder in folders_of(name)
+        ]
+        documents, codes = np.array(pairs, np.int32).reshape(-1, 2).T
+        return Column(list(known), documents, codes)
 
     def keys_of(self, documents: BoolArray) -> list[str]:
         """Returns the keys that at least one of these documents has."""
-        return [key for key, column in self._columns.items() if documents[column.documents].any()]
+        keys = {key for key, column in self._columns.items() if documents[column.documents].any()}
+        return sorted({*keys, PATH})
 
     @classmethod
     def build(cls, metadata: Iterable[str]) -> Columns:
         """Builds the columns from the JSON of each document's metadata, in order."""
         codes: dict[str, dict[str, int]] = {}
+        spelled: dict[str, list[str]] = {}
         pairs: dict[str, tuple[list[int], list[int]]] = {}
         alike: dict[str, list[int]] = {}
         for document, text in enumerate(metadata):
             alike.setdefault(text, []).append(document)
         for text, having in alike.items():  # many documents may have the same metadata, which is then read once
             for key, value in json.loads(text).items():
-                known = codes.setdefault(key, {})
+                known, written = codes.setdefault(key, {}), spelled.setdefault(key, [])
                 documents, found = pairs.setdefault(key, ([], []))
                 for item in items_of(value):
+                    if item.lower() not in known:
+                        written.append(item)
                     documents += having
-                    found += [known.setdefault(item, len(known))] * len(having)
+                    found += [known.setdefault(item.lower(), len(known))] * len(having)
         return cls(
-            {key: Column(list(codes[key]), *(np.array(side, np.int32) for side in pairs[key])) for key in sorted(codes)}
+            {key: Column(spelled[key], *(np.array(side, np.int32) for side in pairs[key])) for key in sorted(codes)}
         )
 
     def save(self, folder: Path) -> None:
@@ -101,6 +123,21 @@ class Columns:
 
 
 def items_of(value: Any) -> list[str]:
-    """Returns the values of a metadata entry, as filters compare them: in lower case, each item of a list by itself."""
+    """Returns the values of a metadata entry that filters compare: each item of a list by itself. `cash, wire` is a
+    list, too."""
     listed = value if isinstance(value, list) else [] if value is None else [value]
-    return [str(item).lower() for item in listed]
+    return [part for item in listed for part in _parts(str(item))]
+
+
+def _parts(text: str) -> list[str]:
+    parts = [part.strip() for part in text.split(",")]
+    is_list = len(parts) > 1 and all(parts) and not text.replace(",", "").replace(".", "").isdigit()
+    return parts if is_list else [text]
+
+
+def folders_of(document: str) -> Iterator[str]:
+    """Yields the folders above a document, the outermost first."""
+    at = document.find("/")
+    while at >= 0:
+        yield document[:at]
+        at = document.find("/", at + 1)

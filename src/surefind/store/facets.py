@@ -1,9 +1,12 @@
 """Facets: the metadata that a caller can filter by, with the number of documents that have each value.
 
-A key is a facet if the documents that the caller may read have 2 to 50 different values of it. A value is counted under
-the filters on the *other* keys, so that somebody who chose `status=approved` still sees how many drafts there are.
-Nothing is counted in a document that the caller may not read, so no key and no value shows what only such documents
-have.
+A key is a facet if it helps: among the documents that the caller may read, it has 2 to 50 different values, enough
+documents have it, most values occur more than once, so that it is no list of spellings or titles, and its values are no
+addresses. The folder, `path`, is always one, if there is more than one folder. The owner may name the keys instead.
+
+A value is counted under the filters on the *other* keys, so that somebody who chose `status=approved` still sees how
+many drafts there are. Nothing is counted in a document that the caller may not read, so no key and no value shows what
+only such documents have.
 """
 
 from __future__ import annotations
@@ -13,13 +16,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.access import Filter
+from surefind.access import PATH, Filter
 from surefind.errors import UsageError
 from surefind.store.columns import Column, Columns
 from surefind.types import BoolArray
 
 FEWEST, MOST = 2, 50
 """How many values a facet may have. One value tells nothing apart, and hundreds cannot be shown."""
+_FEW = 5
+"""So many values help also if each of them is on one document: small knowledge bases have few documents."""
+_SHARE = 0.02
+"""The share of the documents that must have a key."""
+_NEVER = ("acl", "title")
+"""Metadata that nobody filters by."""
+_ADDRESSES = ("/", "http://", "https://", "www.", "mailto:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +40,61 @@ class Facet:
     values: tuple[tuple[str, int], ...]
 
 
-def facets_of(columns: Columns, seen: BoolArray, where: Sequence[Filter]) -> tuple[Facet, ...]:
-    """Returns the facets of the documents in `seen` under these filters, in order of their keys."""
+def facets_of(
+    columns: Columns, seen: BoolArray, where: Sequence[Filter], keys: Sequence[str] = ()
+) -> tuple[Facet, ...]:
+    """Returns the facets of the documents in `seen` under these filters: those in `keys`, in this order, or else the
+    folder and the keys that help, those of most documents first."""
     accepted = [(one.key, columns[one.key].having(one, len(seen))) for one in where]
+    known = columns.keys_of(seen)
     found = []
-    for key in columns.keys_of(seen):
+    for key in [key for key in keys if key in known] or [key for key in known if key not in _NEVER]:
         column = columns[key]
-        shown = _shown(key, column, seen)
-        if len(shown) >= FEWEST:
-            fits = seen.copy()
-            for other, documents in accepted:
-                if other != key:
-                    fits &= documents
-            counted = zip(shown, _counts(column, shown, fits), strict=True)
-            values = [(column.values[code], count) for code, count in counted if count]
+        shown = _folders(column, seen, where) if key == PATH else _values(key, column, seen)
+        if len(shown) < FEWEST or not (keys or key == PATH or _helps(column, shown, seen)):
+            continue
+        fits = seen.copy()
+        for other, documents in accepted:
+            if other != key:
+                fits &= documents
+        counted = zip(shown, _counts(column, shown, fits), strict=True)
+        values = [(column.values[code], count) for code, count in counted if count]
+        if values:
             found.append(Facet(key, tuple(sorted(values, key=lambda value: (-value[1], value[0])))))
+    if not keys:
+        found.sort(key=lambda one: (one.key != PATH, -sum(count for _, count in one.values), one.key))
     return tuple(found)
 
 
-def _shown(key: str, column: Column, seen: BoolArray) -> list[int]:
+def _values(key: str, column: Column, seen: BoolArray) -> list[int]:
     """Returns the codes of the values that can be chosen; none if these documents have too many values."""
     codes = np.flatnonzero(np.bincount(column.codes[seen[column.documents]])).tolist()
     return [] if len(codes) > MOST else [code for code in codes if _can_filter(key, column.values[code])]
+
+
+def _helps(column: Column, shown: Sequence[int], seen: BoolArray) -> bool:
+    """Returns whether a key tells documents apart that people would tell apart."""
+    having = len(np.unique(column.documents[seen[column.documents]]))
+    values = [column.values[code] for code in shown]
+    addresses = sum(value.lower().startswith(_ADDRESSES) for value in values)
+    enough = having >= _SHARE * int(np.count_nonzero(seen)) and len(shown) <= max(_FEW, having / 2)
+    return enough and addresses * 2 < len(values)
+
+
+def _folders(column: Column, seen: BoolArray, where: Sequence[Filter]) -> list[int]:
+    """Returns the codes of the folders that can be chosen: the first level on which there is a choice, and what is in
+    the folders that are chosen."""
+    codes = np.flatnonzero(np.bincount(column.codes[seen[column.documents]])).tolist()
+    below: dict[str, list[int]] = {}
+    for code in codes:
+        below.setdefault(column.values[code].rpartition("/")[0], []).append(code)
+    top, level = "", below.get("", [])
+    while len(level) == 1 and (inner := below.get(column.values[level[0]])):
+        top, level = column.values[level[0]], inner
+    chosen = {value for one in where if one.key == PATH and one.operator == "=" for value in one.values} - {top.lower()}
+    opened = [code for folder, inner in below.items() if folder.lower() in chosen for code in inner]
+    picked = [code for code in codes if column.values[code].lower() in chosen]
+    return list(dict.fromkeys([*level[:MOST], *picked, *opened[:MOST]]))
 
 
 def _counts(column: Column, shown: Sequence[int], documents: BoolArray) -> list[int]:
@@ -69,6 +112,6 @@ def _counts(column: Column, shown: Sequence[int], documents: BoolArray) -> list[
 def _can_filter(key: str, value: str) -> bool:
     """Returns whether a filter can be written that means this value. In a filter, a comma separates values."""
     try:
-        return Filter.parse(f"{key}={value}") == Filter(key, "=", (value,))
+        return Filter.parse(f"{key}={value}") == Filter(key, "=", (value.lower(),))
     except UsageError:
         return False

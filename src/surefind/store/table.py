@@ -76,7 +76,7 @@ class Table:
             [member.document for member in members],
             [member.path for member in members],
             [(i, list(member.acl)) for i, member in enumerate(members) if member.acl],
-            Columns.build(member.metadata for member in members),
+            Columns.build(member.metadata for member in members).of([member.document for member in members]),
             _fingerprint(layout, members, made, contexts if _WRITTEN.search(layout) else ()),
             _sketch(members),
             not np.array_equal(made[2], ids),
@@ -176,7 +176,8 @@ class Table:
             raise ValueError("rows has chunks of versions that the table does not have")
         return cls(
             about["layout"], rows, versions, about["names"], about["paths"],
-            [(document, groups) for document, groups in about["acls"]], Columns.load(folder, len(versions)),
+            [(document, groups) for document, groups in about["acls"]],
+            Columns.load(folder, len(versions)).of(about["names"]),
             about["fingerprint"], tuple(about["sketch"]), about["altered"],
         )  # fmt: skip
 

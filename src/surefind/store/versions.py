@@ -285,6 +285,11 @@ class Versions:
             self._versions(self._database.rows("versions", "WHERE id = ? ORDER BY row", (document,)), generations)
         )
 
+    def retired_of(self, document: str) -> Version | None:
+        """Returns the last version of a document, if somebody retired it."""
+        rows = self._database.rows("versions", "WHERE id = ? AND state = 'retired' ORDER BY row", (document,))
+        return next(self._versions(rows, ()), None)
+
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
         """Returns the versions that are in one of these states, newest first."""
         return list(self._versions([row for row in self._database.every("versions") if row[-3] in states], generations))

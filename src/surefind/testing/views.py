@@ -99,7 +99,7 @@ class MemoryView:
     def withheld(self, access: Access) -> int:
         return 0
 
-    def facets(self, access: Access) -> tuple[Facet, ...]:
+    def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
         return ()
 
     def idle_rules(self) -> list[PathRule]:

@@ -61,19 +61,28 @@ def blocks(text: str) -> list[Block]:
 
 
 def _windows(text: str) -> Iterator[Span]:
-    """Splits a long text after blank lines that are outside of code fences."""
-    start, fence = 0, ""
-    for joint in _JOINT.finditer(text) if len(text) > _WINDOW else ():
-        mark = joint["fence"]
-        if not mark:
-            if not fence and joint.start() - start >= _WINDOW:
-                yield start, joint.start()
-                start = joint.start()
-        elif not fence:
-            fence = mark
+    """Splits a long text between blocks."""
+    start = 0
+    for joint in joints(text) if len(text) > _WINDOW else ():
+        if joint - start >= _WINDOW:
+            yield start, joint
+            start = joint
+    yield start, len(text)
+
+
+def joints(text: str) -> Iterator[int]:
+    """Yields where a Markdown text can be cut without parsing it: after blank lines that are outside of code fences."""
+    fence = ""
+    for joint in _JOINT.finditer(text):
+        mark, start = joint["fence"], joint.start()
+        if not fence:
+            fence = mark or ""
+            if text.startswith("\n\n", start - 2) and text[start] != " ":
+                yield start
+        elif not mark:
+            continue
         elif mark.startswith(fence) and not joint["after"].strip():
             fence = ""
-    yield start, len(text)
 
 
 def _parsed(text: str, start: int, end: int) -> Iterator[Block]:

@@ -10,7 +10,6 @@ The held-out half is not learnt: pairs with its questions, or with passages that
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from surefind.exam.families.heading_direct import clean_heading
 from surefind.exam.model import ExamQuery
 from surefind.measure.gains import Judge, Places
+from surefind.text.links import linked_path
 from surefind.text.scripts import count_words
 from surefind.types import Chunk, Document
 
@@ -123,20 +123,13 @@ def _from_links(shelf: Shelf, documents: Mapping[str, Document]) -> Iterator[Pai
     for document in documents.values():
         for words, target in _LINK.findall(document.text):
             path, _, section = target.partition("#")
-            aim = resolve(document.id, path)
+            aim = linked_path(document.id, path)
             if aim == document.id or aim not in documents or count_words(words) < 2:
                 continue
             for ordinal in _aimed(shelf, aim, section):
                 if shelf.free(words, ordinal):
                     chunk = shelf.chunks[ordinal]
                     yield Pair(" ".join(words.split()), chunk.context, chunk.text, aim, "links")
-
-
-def resolve(document: str, target: str) -> str:
-    """Resolves a link: `../sops/a.md` in `faq/b.md` -> `sops/a.md`. A URL is returned unchanged."""
-    if not target:
-        return document
-    return target if "://" in target else posixpath.normpath(posixpath.join(posixpath.dirname(document), target))
 
 
 def _aimed(shelf: Shelf, document: str, section: str) -> list[int]:

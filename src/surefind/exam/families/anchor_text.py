@@ -7,7 +7,6 @@ dropped.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections import defaultdict
 from functools import partial
@@ -17,53 +16,45 @@ from surefind.exam._headings import subtree_ends
 from surefind.exam._readable import readable
 from surefind.exam._words import is_prose, plain, terms
 from surefind.exam.families.heading_direct import clean_heading
+from surefind.text.links import linked_path, slug, without_suffix
 from surefind.types import Document
 
 _LINK = re.compile(r"(?<!!)\[([^\[\]]{5,120})\]\(<?([^\s()<>#]{0,300})(?:#([^\s()<>]{1,200}))?>?(?:\s+[\"'][^)\n]*)?\)")
-_SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
-_SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt)){1,4}$", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]{2}")
-_NOT_SLUG = re.compile(r"[^\w\- ]+")
 _Target = tuple[str, str]
 """The id of a document, and the slug of a section or ""."""
 
 
 def anchor_text(corpus: ExamDocuments) -> Drafts:
-    pages = {_SUFFIX.sub("", document.id): document for document in corpus.documents}
+    pages = {without_suffix(document.id): document for document in corpus.documents}
     found: dict[frozenset[str], dict[_Target, str]] = defaultdict(dict)
     for document in corpus.documents:
         for match in _LINK.finditer(document.text) if "](" in document.text else ():
             text = clean_heading(plain(readable(match[1])))
-            target = pages.get(_page(document.id, match[2])) if match[2] and not _SCHEME.match(match[2]) else None
+            target = pages.get(without_suffix(linked_path(document.id, match[2]))) if match[2] else None
             if text and target and target.id != document.id and _can_ask(text):
                 found[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
     by_id = {document.id: document for document in corpus.documents}
     drafts: dict[str, list[Draft]] = defaultdict(list)
     for targets in found.values():
         if len({document_id for document_id, _ in targets}) == 1:
-            (document_id, slug), text = max(targets.items())  # a section before the whole document
-            drafts[document_id].append(Draft(text, partial(_ask, corpus, text, by_id[document_id], slug)))
+            (document_id, anchor), text = max(targets.items())  # a section before the whole document
+            drafts[document_id].append(Draft(text, partial(_ask, corpus, text, by_id[document_id], anchor)))
     return lambda document: drafts[document.id]
 
 
-def _ask(corpus: ExamDocuments, text: str, target: Document, slug: str) -> Candidate:
-    return Candidate(text, target.id, (corpus.judge(target, *_span(corpus, target, slug)),))
+def _ask(corpus: ExamDocuments, text: str, target: Document, anchor: str) -> Candidate:
+    return Candidate(text, target.id, (corpus.judge(target, *_span(corpus, target, anchor)),))
 
 
 def _can_ask(text: str) -> bool:
-    return is_prose(text) and "/" not in text and not _SUFFIX.search(text) and _WORD.search(text) is not None
+    return is_prose(text) and "/" not in text and without_suffix(text) == text and _WORD.search(text) is not None
 
 
-def _page(document: str, target: str) -> str:
-    """The path of a link's target without suffixes: a page may be linked as eod.md, eod.html or eod."""
-    path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
-    return _SUFFIX.sub("", posixpath.normpath(path))
-
-
-def _span(corpus: ExamDocuments, document: Document, slug: str) -> tuple[int, int]:
-    """The section whose heading gives this slug, with those below it; the whole document if there is none."""
-    found = corpus.sections(document) if slug else []
+def _span(corpus: ExamDocuments, document: Document, anchor: str) -> tuple[int, int]:
+    """The section whose heading gives this anchor, with those below it; the whole document if there is none."""
+    found = corpus.sections(document) if anchor else []
     for section, end in zip(found, subtree_ends(found), strict=True):
-        if _NOT_SLUG.sub("", section.title.lower()).strip().replace(" ", "-") == slug:
+        if slug(section.title) == anchor:
             return section.start, end
     return 0, len(document.text)

@@ -1,53 +1,79 @@
 """Sessions of browsers: a cookie stands for the key or token that somebody signed in with.
 
-The key stays in the memory of the server and is checked again at every request, so that a revoked key ends its sessions
-at once. A new server knows no sessions: people sign in again.
+Each session is a file in `.surefind/sessions`, so that a new server knows it. The file is named by a hash of the cookie
+and encrypted with it: whoever reads the files learns neither cookies nor keys. The key is checked again at every
+request, so that a revoked key ends its sessions at once.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
+import os
 import secrets
-import threading
 import time
-from collections import OrderedDict
+from pathlib import Path
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from surefind.folders import private_folder
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600
 """Seconds that a session lasts."""
+_FOLDER = "sessions"
 _MOST = 10_000
-"""Sessions that are remembered, at most; the oldest ends first."""
+"""Sessions that are kept, at most; the oldest ends first."""
 
 
 class Sessions:
-    """The sessions of this server."""
+    """The sessions of the servers of a knowledge base."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+    def __init__(self, data: Path) -> None:
+        self._folder = data / _FOLDER
 
     def begin(self, credential: str) -> str:
         """Returns the value of the cookie for a key or token, which the caller has checked."""
-        name = secrets.token_urlsafe(32)
-        with self._lock:
-            self._known[name] = credential, time.monotonic() + LASTS
-            while len(self._known) > _MOST:
-                self._known.popitem(last=False)
-        return name
+        cookie = secrets.token_urlsafe(32)
+        private_folder(self._folder)
+        self._forget()
+        path = self._path(cookie)
+        made = path.with_suffix(".new")
+        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(_cipher(cookie).encrypt(credential.encode()))
+        made.replace(path)
+        return cookie
 
     def authorization(self, cookie: str | None) -> str | None:
         """Returns the Authorization header that a cookie stands for; None if it stands for nothing."""
         if not cookie:
             return None
-        with self._lock:
-            credential, ends = self._known.get(cookie, ("", 0.0))
-            if not credential:
-                return None
-            if time.monotonic() > ends:
-                del self._known[cookie]
-                return None
-        return f"Bearer {credential}"
+        try:
+            found = _cipher(cookie).decrypt(self._path(cookie).read_bytes(), ttl=LASTS)
+        except (OSError, InvalidToken):  # there is none, it has ended, or the file is damaged
+            return None
+        return f"Bearer {found.decode()}"
 
     def end(self, cookie: str | None) -> None:
         """Ends a session, if there is one."""
-        with self._lock:
-            self._known.pop(cookie or "", None)
+        with contextlib.suppress(OSError):
+            self._path(cookie or "").unlink()
+
+    def _path(self, cookie: str) -> Path:
+        return self._folder / hashlib.sha256(b"name" + cookie.encode(errors="replace")).hexdigest()
+
+    def _forget(self) -> None:
+        """Deletes the files of sessions that have ended, and the oldest of too many."""
+        with contextlib.suppress(OSError):
+            begun = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(self._folder))
+            late = time.time() - LASTS
+            for at, (when, path) in enumerate(begun):
+                if when < late or len(begun) - at >= _MOST:
+                    with contextlib.suppress(OSError):
+                        Path(path).unlink()
+
+
+def _cipher(cookie: str) -> Fernet:
+    key = hashlib.sha256(b"key" + cookie.encode(errors="replace")).digest()
+    return Fernet(base64.urlsafe_b64encode(key))

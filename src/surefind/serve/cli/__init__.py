@@ -142,12 +142,16 @@ def _number(found: re.Match[str]) -> str:
 def _unknown(message: str, command: Any) -> str:
     """Adds the closest command or option to typer's message about an unknown one; returns any other message unchanged.
     Typer's own suggestion depends on its version, and some versions have none."""
-    found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+))", message)
+    found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+?)(?=[\s=]|\.?$))", message)
     if not found:
         return message
     wrong = found["command"] or found["option"] or ""
     options = [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)]
-    meant = closest(wrong, getattr(command, "commands", ()) if found["command"] else [*options, "--help"])
+    if found["command"]:
+        meant = closest(wrong, getattr(command, "commands", ()))
+    else:
+        short = wrong[1:] if len(wrong) == len("--k") else ""  # --k is -k
+        meant = short if short in options else closest(wrong, [*options, "--help"])
     return f"{found[0]}." + (f" Did you mean {meant}?" if meant else "")
 
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from surefind.notes import FELL_BACK
 from surefind.serve.cli._common import console
+from surefind.serve.markup import without_markup
 from surefind.serve.words import pieces, sought
 from surefind.types import Hit, SearchResult, TraceEntry
 
@@ -101,7 +102,7 @@ def _matched(hit: Hit) -> str:
 
 def snippet(text: str, words: frozenset[str], size: int = _SNIPPET) -> str:
     """Returns the part of the text that contains most of the query's words, on one line."""
-    flat = " ".join(text.split())
+    flat = " ".join(without_markup(text).split())
     if len(flat) <= size:
         return flat
     best = _densest(sorted((start, key) for start, _, key in pieces(flat, True) if key in words), size)

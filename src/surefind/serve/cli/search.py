@@ -99,7 +99,8 @@ def search(
         list[str] | None,
         typer.Option(
             "--where",
-            help="Only documents whose front matter matches: status=approved, tags!=draft, effective>=2025-01-01.",
+            help="Only documents whose front matter matches: status=approved, tags!=draft, effective>=2025-01-01; or "
+            "those of a folder: path=hr/leave.",
         ),
     ] = None,
     groups: Annotated[

@@ -46,7 +46,7 @@ _SIGN_OUT = "/sign-out"
 """Where callers leave, also those whose key no longer holds."""
 _ALIVE = "/healthz"
 """Answers however many requests wait."""
-_UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|\d+/(save|upload))")
+_UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|chunks|\d+/(save|upload))")
 _ROOM = 1 << 18
 """Bytes that the form around an uploaded file may have."""
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")

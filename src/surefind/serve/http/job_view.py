@@ -87,7 +87,7 @@ def _sees_all(caller: Caller) -> bool:
 def _result(job: Job, caller: Caller) -> Any:
     if not isinstance(job.result, dict):
         return None
-    if job.kind in ("sync", "publish"):
+    if job.kind in ("sync", "publish", "retire"):
         return {key: value for key, value in job.result.items() if key == "generation"}
     if job.kind not in ("bench", "study") or not job.groups <= caller.groups:
         return None

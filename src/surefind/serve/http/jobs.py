@@ -41,17 +41,17 @@ _FAILED = "The job failed."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
 _SCOPES: dict[str, Scope] = {
     "sync": "write", "publish": "review", "bench": "review", "study": "review", "pool": "review", "graph": "review",
-    "adopt": "review",
+    "adopt": "review", "retire": "review",
 }  # fmt: skip
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "sync": (), "graph": (), "publish": ("version", "approved", "revision"), "bench": ("exam", "preset"),
-    "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"),
+    "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"), "retire": ("document",),
 }  # fmt: skip
 _NAMED = {"bench": ("exam", "preset"), "study": ("study", "exam"), "pool": ("exam",)}
 """The options of each kind that are names which a caller chose."""
 _REQUIRED = {("study", "study"), ("pool", "exam")}
-Ended = Callable[["Job"], Awaitable[None]]
-"""Is called when a job has ended, before others learn of it."""
+Ended = Callable[[str, State], Awaitable[None]]
+"""Is called with the kind of a job and how it ended, before others learn of it."""
 
 
 @dataclass
@@ -178,13 +178,12 @@ class Jobs:
         assert process.stdout and process.stderr
         failure, _ = await asyncio.gather(_listen(job, process.stdout), _overhear(job, process.stderr))
         code = await process.wait()
-        if job.state == "running":
-            job.state = "finished" if code == 0 else "failed"
-        if job.state == "failed":
+        state: State = job.state if job.state != "running" else "finished" if code == 0 else "failed"
+        if state == "failed":
             failure = failure or Failure("", _FAILED)
             job.error_kind, job.error, job.result = failure.kind, _told(failure), None
-        await self._ended(job)
-        job.ended = time.time()
+        await self._ended(job.kind, state)
+        job.state, job.ended = state, time.time()
         self._processes.pop(job.id, None)
         self._metrics.jobs.labels(job.kind, job.state).inc()
         await _announce(job)

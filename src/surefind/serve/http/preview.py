@@ -53,7 +53,7 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
 
 
 def _none(reason: str) -> dict[str, Any]:
-    return {"asked": 0, "gained": [], "lost": [], "reason": reason}
+    return {"asked": 0, "gained": [], "lost": [], "rewritten": [], "reason": reason}
 
 
 def _asked(service: Service, caller: Caller, draft: Draft) -> Preview:
@@ -90,6 +90,7 @@ def _shown(caller: Caller, drift: Drift) -> dict[str, Any]:
         "after": drift.after,
         "gained": rows(drift.better),
         "lost": rows(drift.worse),
+        "rewritten": list(drift.rewritten),
         "reason": "",
     }
 

@@ -26,7 +26,7 @@ from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
 from surefind.serve.http.cache import AnswerCache
 from surefind.serve.http.heavy import HeavyWork
-from surefind.serve.http.jobs import Job, Jobs
+from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.settings import ServeSettings
@@ -49,7 +49,7 @@ class Service:
         self.kb = kb
         self.settings = settings
         self.gatekeeper = Gatekeeper(Keys(kb.data), settings.oidc, settings.host, groups)
-        self.sessions = Sessions()
+        self.sessions = Sessions(kb.data)
         self.metrics = Metrics()
         self.cache = AnswerCache(settings.cache_mb << 20)
         self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
@@ -181,11 +181,13 @@ class Service:
                 with self._lock:
                     self._readers.clear()
 
-    async def _job_ended(self, job: Job) -> None:
-        """Uses the settings that a job wrote, or that were waiting for the indexes that it built."""
-        if job.state == "finished" and job.kind in ("sync", "adopt"):
+    async def _job_ended(self, kind: str, state: str) -> None:
+        """Uses the settings that a job wrote, or that were waiting for the indexes that it built, and opens the
+        generation that it made: who reads that a job is done sees what it did."""
+        if state == "finished" and kind in ("sync", "adopt", "publish", "retire"):
             try:
                 await self.work(self.reload)
+                await self.work(self.kb.refresh)
             except SurefindError as error:
                 LOG.warning("The new settings are not used yet: %s", error)
 

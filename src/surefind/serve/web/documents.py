@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Form, Query, Request
@@ -17,9 +17,11 @@ from surefind.errors import NotFoundError
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, sees
+from surefind.serve.http.retiring import restorable, retired
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.lines import part_of, sheet
-from surefind.serve.web.page import back_to, is_fragment, page
+from surefind.serve.web.lines import NOWHERE, line_at, lines_of, part_of, sheet
+from surefind.serve.web.markdown import links_to, rendered_sheet
+from surefind.serve.web.page import back_to, document_path, is_fragment, page
 from surefind.store.rows import Version
 
 router = APIRouter(include_in_schema=False)
@@ -123,8 +125,7 @@ async def restore(request: Request, service: Served, version: Annotated[int, For
     caller = await service.caller(request, "write")
 
     def write() -> int:
-        service.readable_version(version, caller)
-        return service.kb.restore(version, caller.name).number
+        return service.kb.restore(restorable(service, caller, version), caller.name).number
 
     return back_to(request, f"/drafts/{await service.work_apart('upload', request, caller, write)}")
 
@@ -140,12 +141,16 @@ async def document(
     before: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
     after: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
     part: Annotated[int, Query(ge=1, lt=2**31)] = 1,
+    view: Annotated[Literal["read", "source"], Query()] = "read",
 ) -> Response:
-    """A document as it is searched, with its metadata and versions; or what changed between two versions."""
+    """A document as it is searched, with its metadata and versions; or what changed between two versions. Markdown is
+    rendered, or shown line by line, as `source`."""
     caller = await service.caller(request, "read")
 
     def read() -> Response:
-        found = {"changed": None, **_document(service, caller, document_id, line, passage, q)}
+        if gone := retired(service, caller, document_id):
+            return page(caller, "retired.html", title=gone.title or document_id, here="documents", version=gone)
+        found = {"changed": None, **_document(service, caller, document_id, line, passage, q, view)}
         versions: list[Version] = found["versions"]
         if before and after:
             found |= _changes(service, versions, before, after, part)
@@ -156,14 +161,21 @@ async def document(
     return await service.work(read)
 
 
-def _document(service: Service, caller: Caller, document_id: str, line: int, passage: str, q: str) -> dict[str, Any]:
+def _document(
+    service: Service, caller: Caller, document_id: str, line: int, passage: str, q: str, view: str
+) -> dict[str, Any]:
     reader, access = service.reader(), caller.access()
     found, about = reader.document(document_id, access)
     lists = access_lists(found.acl, (about.path, document_id), service.kb.settings.access)
-    marked, sentence = (0, 0), (0, 0)
-    if passage:
-        marked, sentence = _marked(reader, caller, found.text, document_id, passage, q)
-        line = sentence[0] or marked[0] or line
+    first = next((place.line for place in found.places[:1]), 0) or 1
+    marked, sentence = _marked(reader, caller, document_id, passage, q) if passage else (NOWHERE, NOWHERE)
+    if marked[1]:
+        line = line_at(found.text, (sentence if sentence[1] else marked)[0], first)
+    shown_page = sheet(found.text, line, first)
+    rendered = None
+    if found.format == "markdown" and view == "read" and shown_page.whole:
+        find = links_to(dict(reader.view.readable(access)), document_id, document_path)
+        rendered = rendered_sheet(found, shown_page, find, marked, sentence)
     drafts = [one for one in service.kb.desk.waiting(document_id) if caller.may("write") and sees(service, caller, one)]
     return {
         "title": found.title or document_id,
@@ -171,9 +183,11 @@ def _document(service: Service, caller: Caller, document_id: str, line: int, pas
         "about": about,
         "readers": Decision(document_id, lists).readers,
         "why": Decision(document_id, lists).reason,
-        "sheet": sheet(found.text, line),
-        "marked": marked,
-        "sentence": sentence,
+        "sheet": shown_page,
+        "rendered": rendered,
+        "source": view == "source",
+        "marked": lines_of(found.text, *marked, first),
+        "sentence": lines_of(found.text, *sentence, first),
         "versions": [one for one in service.kb.versions_of(document_id) if service.may_read_version(one, caller)],
         "drafts": drafts,
         "crumbs": _crumbs(document_id)[:-1],
@@ -183,23 +197,16 @@ def _document(service: Service, caller: Caller, document_id: str, line: int, pas
 
 
 def _marked(
-    reader: Reader, caller: Caller, text: str, document_id: str, passage: str, q: str
+    reader: Reader, caller: Caller, document_id: str, passage: str, q: str
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Returns the first and the last line of a passage, and of its best sentence; zeros if the passage is gone."""
+    """Returns the characters of a passage, and of its best sentence; zeros if the passage is gone."""
     try:
         hit = reader.passage(passage, caller.access(), query=q)
     except NotFoundError:
-        return (0, 0), (0, 0)
+        return NOWHERE, NOWHERE
     if hit.document != document_id:
-        return (0, 0), (0, 0)
-    best = hit.sentence if hit.sentence and q else None
-    return _lines(text, hit.start, hit.end), _lines(text, *best) if best else (0, 0)
-
-
-def _lines(text: str, start: int, end: int) -> tuple[int, int]:
-    """Returns the lines of a span, counted as `splitlines` does."""
-    first = len(text[: start + 1].splitlines()) or 1
-    return first, max(first, len(text[:end].splitlines()))
+        return NOWHERE, NOWHERE
+    return (hit.start, hit.end), hit.sentence if hit.sentence and q else NOWHERE
 
 
 def _changes(service: Service, versions: Sequence[Version], before: int, after: int, part: int) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from surefind.serve.http.drafting import changed_lines, seen, seen_revision, see
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
-from surefind.serve.web.page import back_to, page
+from surefind.serve.web.markdown import links_to, rendered
+from surefind.serve.web.page import back_to, document_path, page
 
 router = APIRouter(include_in_schema=False)
 _RECENT = 20
@@ -242,13 +243,32 @@ def _conflict(
     )  # fmt: skip
 
 
+Typed = Annotated[str, Form()]
+Name = Annotated[str, Form(max_length=500)]
+
+
 @router.post("/drafts/preview")
-async def preview(
-    request: Request,
-    service: Served,
-    text: Annotated[str, Form()],
-    document: Annotated[str, Form(max_length=500)] = "",
-) -> Response:
+async def preview(request: Request, service: Served, text: Typed, document: Name = "") -> Response:
+    """A text as readers will see it; nothing is saved."""
+    caller = await service.caller(request, "write")
+    name = document.strip() or "new.md"
+
+    def read() -> Response:
+        try:
+            made = service.kb.document_of(text_name(name), _plain(text).encode(), name)
+        except SourceError as error:
+            return page(
+                caller, "preview.html", title="Preview", here="drafts", made=None, rendered=None, wrong=str(error)
+            )
+        find = links_to(dict.fromkeys(service.readable(caller)), name, document_path)
+        shown = rendered(made.text, find, made.title)
+        return page(caller, "preview.html", title="Preview", here="drafts", made=made, rendered=shown, wrong="")
+
+    return await service.work_apart("upload", request, caller, read)
+
+
+@router.post("/drafts/chunks")
+async def chunks(request: Request, service: Served, text: Typed, document: Name = "") -> Response:
     """The chunks that a text would have; nothing is saved."""
     caller = await service.caller(request, "write")
     name = document.strip() or "new.md"
@@ -256,13 +276,8 @@ async def preview(
     def cut() -> dict[str, Any]:
         return chunks_of(lambda: service.kb.chunks_of(text_name(name), _plain(text).encode(), name))
 
-    return page(
-        caller,
-        "chunks.html",
-        title="Chunks",
-        here="drafts",
-        found=await service.work_apart("upload", request, caller, cut),
-    )
+    found = await service.work_apart("upload", request, caller, cut)
+    return page(caller, "chunks.html", title="Chunks", here="drafts", found=found)
 
 
 def _plain(text: str) -> str:

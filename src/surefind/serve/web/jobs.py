@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
+from urllib.parse import quote
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -10,15 +12,18 @@ from starlette.responses import Response
 from surefind.serve.http.job_view import job_about, job_data, job_lines
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Served
-from surefind.serve.web.page import back_to, is_fragment, page
+from surefind.serve.web.page import back_to, document_path, is_fragment, page
 
 router = APIRouter(include_in_schema=False)
 _LINES = 12
 """Lines of progress that the page shows."""
 _WHAT = {
-    "sync": "Reading the documents again", "publish": "Publishing a draft", "bench": "Benchmark", "study": "Study",
+    "sync": "Reading the documents again", "publish": "Publishing a draft", "retire": "Retiring a document",
+    "bench": "Benchmark", "study": "Study",
     "pool": "Collecting passages to label", "graph": "Building the graph", "adopt": "Adopting a configuration",
 }  # fmt: skip
+_HERE = {"publish": "drafts", "retire": "documents", "sync": "settings", "pool": "label", "graph": "graph"}
+_REPORTS = {"bench": "benchmark", "study": "study"}
 
 
 @router.get("/jobs/{job_id}")
@@ -27,7 +32,8 @@ async def job(job_id: str, request: Request, service: Served) -> Response:
     found = service.jobs.get(job_id, caller)
     return page(
         caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[found.kind],
-        here="reports", job=found, data=job_data(found, caller), what=_WHAT[found.kind],
+        here=_HERE.get(found.kind, "reports"), job=found, after=_after(found),
+        data=job_data(found, caller), what=_WHAT[found.kind],
         lines=job_lines(found, caller)[-_LINES:], about=job_about(found, caller), seconds=_seconds(found),
     )  # fmt: skip
 
@@ -38,6 +44,16 @@ async def cancel(job_id: str, request: Request, service: Served) -> Response:
     found = service.jobs.get(job_id, await service.caller(request, "read"))
     await service.jobs.cancel(found)
     return back_to(request, f"/jobs/{found.id}")
+
+
+def _after(job: Job) -> str:
+    """Returns the page that shows what a job did: the report that it wrote, the document that it published."""
+    if job.kind in ("publish", "retire"):
+        return document_path(job.about)
+    written = job.result.get("page") if isinstance(job.result, dict) else None
+    if job.kind in _REPORTS and isinstance(written, str):
+        return f"/reports/{_REPORTS[job.kind]}/{quote(Path(written).parent.name)}"
+    return job.after
 
 
 def _seconds(job: Job) -> int:

@@ -7,11 +7,20 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
+from surefind.search.extent import window
+from surefind.serve.markup import cut_out, markup_spans
 from surefind.serve.words import pieces
 from surefind.types import Hit
 
-_SYNTAX = re.compile(r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|\*\*|(?<=\n)[ \t]*\n|\A\s+|(?<!\s)\s+\Z")
-"""What a reader of Markdown does not want to see: marks of headings, tables and bold type, empty lines."""
+_SYNTAX = re.compile(
+    r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|^[ \t]*`{3}[^`\n]*\n?|\*\*|`|(?<=\n)[ \t]*\n|\A\s+"
+    r"|(?<!\s)\s+\Z"
+    r"|!?\[(?=[^\[\]\n]{1,200}\]\()|(?<=[^\s\[\]])\]\([^()\s]{0,500}(?:[ \t]\"[^\"\n]{0,200}\")?\)"
+)
+"""What a reader of Markdown does not want to see: marks of headings, tables, code and bold type, the targets of links,
+empty lines."""
+_SNIPPET_CHARS = 340
+"""Characters of a passage that a hit shows: about four lines."""
 
 
 @dataclass(frozen=True)
@@ -25,28 +34,33 @@ class Part:
     """Whether it belongs to the best sentence."""
 
 
-def parts_of(hit: Hit, words: frozenset[str]) -> list[Part]:
-    """Cuts the text of a hit where its best sentence or a word of the query begins or ends."""
+def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> list[Part]:
+    """Cuts the text of a hit to `most` characters, and then where its best sentence or a word of the query begins or
+    ends."""
     first, last = hit.sentence or (hit.start, hit.start)
-    text, (start, end) = _without_syntax(hit.text, (first - hit.start, last - hit.start))
+    whole, (start, end) = _without_syntax(hit.text, (first - hit.start, last - hit.start))
+    at, until = window(whole, start, end, most)
+    text, start, end = whole[at:until], max(0, start - at), max(0, min(end, until) - at)
     emphasised = sorted((a, b) for a, b, key in pieces(text, True) if key in words)
     cuts = sorted({0, start, end, len(text), *(at for span in emphasised for at in span)})
     rest = iter(emphasised)
-    inside, parts = next(rest, None), []
+    inside, parts = next(rest, None), [Part("…\u00a0", False, False)] if at else []
     for a, b in pairwise(cuts):
         while inside and inside[1] <= a:
             inside = next(rest, None)
         parts.append(Part(text[a:b], bool(inside and inside[0] <= a), start <= a < end))
-    return parts
+    return [*parts, Part("\u00a0…", False, False)] if until < len(whole) else parts
 
 
 def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]:
-    """Returns the text without the syntax of Markdown, and where these places are in it."""
-    removed = [match.span() for match in _SYNTAX.finditer(text)]
+    """Returns the text without markup and the syntax of Markdown, and where these places are in it."""
+    removed: list[tuple[int, int]] = []
+    for start, end in sorted((*markup_spans(text), *(match.span() for match in _SYNTAX.finditer(text)))):
+        begin = max(start, removed[-1][1]) if removed else start
+        if begin < end:
+            removed.append((begin, end))
     starts = [start for start, _ in removed]
     lost = list(accumulate((end - start for start, end in removed), initial=0))
-    kept = pairwise((0, *(at for span in removed for at in span), len(text)))
-    shown = "".join(text[a:b] for number, (a, b) in enumerate(kept) if number % 2 == 0)
 
     def moved(place: int) -> int:
         at = min(max(place, 0), len(text))
@@ -54,4 +68,4 @@ def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]
         inside = max(0, removed[before - 1][1] - at) if before else 0  # the place is within something removed
         return at - lost[before] + inside
 
-    return shown, [moved(place) for place in places]
+    return cut_out(text, removed), [moved(place) for place in places]

@@ -11,11 +11,12 @@ from surefind.serve.web import (
     label,
     report,
     reports,
+    retiring,
     review,
     search,
     settings,
     signing,
 )
 
-_PAGES = (signing, search, ask, documents, drafts, review, label, reports, report, jobs, graph, settings)
+_PAGES = (signing, search, ask, documents, retiring, drafts, review, label, reports, report, jobs, graph, settings)
 ROUTERS = tuple(pages.router for pages in _PAGES)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
-from surefind.errors import NothingIndexedError, QueryError, UsageError
+from surefind.bench.plan import short
+from surefind.bench.standing import has_standing_exam, standing_exam
+from surefind.errors import NothingIndexedError, QueryError, SurefindError, UsageError
 from surefind.exam import feedback as kept_feedback
 from surefind.exam import keeping
 from surefind.exam.queries import QueryLog
+from surefind.exam.visible import readable_questions
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.serve.auth.caller import Caller
@@ -24,6 +28,7 @@ from surefind.serve.http.guard import same_origin
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import back_to, is_fragment, local_path, page
 from surefind.serve.web.passage import Part, parts_of
+from surefind.serve.why import why
 from surefind.serve.words import sought
 from surefind.store.facets import Facet
 from surefind.types import SearchResult
@@ -33,8 +38,9 @@ _SHOWN = Extent.parse("parent", 700)
 """How much of a passage a hit shows: around its best sentence."""
 _MOST_WHERE = 20
 _K = 10
-_NO_FACET = ("acl", "title")
-"""Metadata that nobody filters by."""
+_EXAMPLES, _EXAMPLE_CHARS = 5, 90
+"""How many examples an empty page shows, and how long each is at most."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -45,6 +51,8 @@ class Column:
     result: SearchResult
     parts: Mapping[str, list[Part]]
     """The text of each hit, by its id."""
+    why: Mapping[str, str]
+    """Why each hit was found, in words, by its id."""
     elsewhere: Mapping[str, int]
     """The rank of a hit in the other column, by its id; empty if there is one column."""
     ms: float
@@ -106,6 +114,7 @@ async def search(
         caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
         here="search", asked=asked, facets=facets, columns=columns, pipelines=service.pipelines(),
         default=service.kb.settings.pipeline, empty=empty,
+        examples=[] if asked.q or empty else await service.work(lambda: _examples(service, caller)),
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
     typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
@@ -162,9 +171,10 @@ def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False)
     others = list(reversed(ranks)) if second else [{}]
     return [
         Column(
-            one.name or str(one),
+            one.name or short(one),
             result,
             {hit.id: parts_of(hit, words) for hit in result.hits},
+            {hit.id: why(hit, one) for hit in result.hits},
             other,
             ms,
             shown_to(caller, {"trace": [asdict(entry) for entry in result.trace]})["trace"],
@@ -175,13 +185,12 @@ def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False)
 
 
 def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
-    """Returns the metadata to filter by, the most common first. The link of a chosen value takes the filter away."""
+    """Returns the metadata to filter by. The link of a chosen value takes the filter away."""
     try:
-        found = service.reader().facets(caller.access(asked.where))
+        found = service.reader().facets(caller.access(asked.where), service.kb.settings.filters)
     except NothingIndexedError:
         return []
-    common = sorted(found, key=lambda one: -sum(number for _, number in one.values))
-    return [FacetView(one.key, _choices(one, asked)) for one in common if one.key not in _NO_FACET]
+    return [FacetView(one.key, _choices(one, asked)) for one in found]
 
 
 def _choices(facet: Facet, asked: Asked) -> list[Choice]:
@@ -191,10 +200,30 @@ def _choices(facet: Facet, asked: Asked) -> list[Choice]:
     chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
     found = []
     for value, number in facet.values:
-        wanted = [one for one in chosen if one != value] if value in chosen else [*chosen, value]
+        is_chosen = value.lower() in chosen
+        wanted = [one for one in chosen if one != value.lower()] if is_chosen else [*chosen, value]
         where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
-        found.append(Choice(value, number, value in chosen, asked.address(where=where)))
+        found.append(Choice(value, number, is_chosen, asked.address(where=where)))
     return found
+
+
+def _examples(service: Service, caller: Caller) -> list[str]:
+    """Returns things to search for: questions of the standing exam, for those who may see it, or titles."""
+    reader, access = service.reader(), caller.access()
+    found: list[str] = []
+    if caller.may("review") and has_standing_exam(service.kb):
+        with contextlib.suppress(SurefindError):  # the settings name an exam that is gone
+            asked = readable_questions(standing_exam(service.kb, reader), reader, access)
+            found = [one.text for one in asked if "?" in one.text] or [one.text for one in asked]
+    if not found:
+        documents = _spread(reader.view.readable(access))
+        found = [title for title in reader.titles(documents).values() if title]
+    return _spread([text for text in dict.fromkeys(found) if len(text) <= _EXAMPLE_CHARS])
+
+
+def _spread(rows: Sequence[T]) -> list[T]:
+    """Returns a few rows, evenly spread over all of them."""
+    return list(rows[:: max(1, len(rows) // _EXAMPLES)][:_EXAMPLES])
 
 
 def _empty(service: Service, caller: Caller) -> bool:

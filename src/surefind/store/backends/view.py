@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, implements
-from surefind.access import Access, PathRule, access_lists
+from surefind.access import PATH, Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
 from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
 from surefind.store.backend import Passage, Spans, View
@@ -67,7 +67,7 @@ class LocalView:
         self._loaded: dict[str, Index] = {}
         self._opened: OrderedDict[Retriever, Index] = OrderedDict()
         self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
-        self._facets: OrderedDict[Access, tuple[Facet, ...]] = OrderedDict()
+        self._facets: OrderedDict[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = OrderedDict()
         self._spans: Spans | None = None
         self._sources: dict[int, str] | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None
@@ -188,12 +188,12 @@ class LocalView:
     def withheld(self, access: Access) -> int:
         return self._resolved(access)[1]
 
-    def facets(self, access: Access) -> tuple[Facet, ...]:
-        known = self._facets.get(access)
+    def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
+        known = self._facets.get((access, keys))
         if known is None:
-            known = facets_of(self.table.columns, self._seen(access), access.where)
+            known = facets_of(self.table.columns, self._seen(access), access.where, keys)
             with self._lock:
-                self._facets[access] = known
+                self._facets[access, keys] = known
                 while len(self._facets) > _KEPT:
                     self._facets.popitem(last=False)
         return known
@@ -235,7 +235,7 @@ class LocalView:
                     seen[documents] = False
         known = self.table.columns
         for one in access.where:
-            if one.key not in known or not seen[known[one.key].documents].any():
+            if one.key not in known or (one.key != PATH and not seen[known[one.key].documents].any()):
                 keys = known.keys_of(seen)
                 raise UsageError(f"No document has the metadata key {one.key!r}. {choices(one.key, keys)}")
         return seen

@@ -9,6 +9,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 
 from surefind.search.extent import Extent
+from surefind.serve.http.job_view import job_data
+from surefind.serve.http.retiring import retire, retired
 from surefind.serve.http.service import Served
 
 router = APIRouter(tags=["documents"])
@@ -88,11 +90,21 @@ async def versions(
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
+        if gone := retired(service, caller, document):
+            return {"document": document, "retired": True, "versions": [asdict(gone)]}
         service.reader().document(document, caller.access())  # raises if the caller may not read it now
         seen = [one for one in service.kb.versions_of(document) if service.may_read_version(one, caller)]
-        return {"document": document, "versions": [asdict(one) for one in seen]}
+        return {"document": document, "retired": False, "versions": [asdict(one) for one in seen]}
 
     return await service.work(read)
+
+
+@router.post("/v1/documents/{document_id:path}/retire", status_code=202, summary="Retire a document")
+async def retire_document(document_id: str, request: Request, service: Served) -> dict[str, Any]:
+    """Starts a job that retires a document: no search finds it any more, and its text is kept. Restoring its last
+    version (`/v1/versions`) makes a draft of it."""
+    caller = await service.caller(request, "review")
+    return job_data(await retire(service, caller, document_id), caller)
 
 
 @router.post("/v1/documents", status_code=201, summary="Upload a draft")

@@ -33,6 +33,7 @@ from surefind.serve.http.drafting import (
 )
 from surefind.serve.http.job_view import job_data
 from surefind.serve.http.preview import chunks_of, questions_of
+from surefind.serve.http.retiring import restorable
 from surefind.serve.http.service import Served, Service
 
 router = APIRouter(tags=["drafts"])
@@ -56,6 +57,14 @@ class RevisionRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     revision: int = Field(ge=1, lt=2**31)
+
+
+class PublishRequest(BaseModel):
+    """The revision that the caller read; the newest one if there is none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    revision: int | None = Field(None, ge=1, lt=2**31)
 
 
 @router.get("/v1/drafts", summary="List drafts")
@@ -198,7 +207,7 @@ async def approve(number: Number, given: RevisionRequest, request: Request, serv
 
 @router.post("/v1/drafts/{number}/publish", status_code=202, summary="Publish a draft")
 async def publish_draft(
-    number: Number, request: Request, service: Served, given: RevisionRequest | None = None
+    number: Number, request: Request, service: Served, given: PublishRequest | None = None
 ) -> dict[str, Any]:
     """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says. If the body has
     a revision and there is a newer one, the answer is 409, and `newer` is its number."""
@@ -220,12 +229,12 @@ async def preview(number: Number, request: Request, service: Served) -> dict[str
 
 @router.post("/v1/versions/{version}/restore", status_code=201, summary="Restore a version")
 async def restore(version: Number, request: Request, service: Served) -> dict[str, Any]:
-    """Makes a draft with the text of a kept version of a document that the caller may read."""
+    """Makes a draft with the text of a kept version of a document that the caller may read, or of the last version of a
+    retired one."""
     caller = await service.caller(request, "write")
 
     def write() -> dict[str, Any]:
-        service.readable_version(version, caller)
-        return asdict(service.kb.restore(version, caller.name))
+        return asdict(service.kb.restore(restorable(service, caller, version), caller.name))
 
     return await service.work_apart("upload", request, caller, write)
 

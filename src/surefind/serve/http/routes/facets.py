@@ -22,15 +22,16 @@ async def facets(
         Query(max_length=_FILTERS, description="The filters that are chosen: `status=approved`."),
     ] = [],  # noqa: B006 - FastAPI copies it
 ) -> dict[str, Any]:
-    """Returns the metadata keys with 2 to 50 values, and how many documents that the caller may read have each value.
-    The filters in `where` apply to the counts of the other keys."""
+    """Returns the metadata keys that help to filter: with few values on many documents, or those that the settings name
+    (`filters`). `path` is the folder. Each value has the number of documents that the caller may read and that have it;
+    the filters in `where` apply to the counts of the other keys."""
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
         reader = service.reader()
         found = [
             {"key": one.key, "values": [{"value": value, "documents": count} for value, count in one.values]}
-            for one in reader.facets(caller.access(where))
+            for one in reader.facets(caller.access(where), service.kb.settings.filters)
         ]
         return {"facets": found, "generation": reader.generation}
 

@@ -16,6 +16,7 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 h2{margin-top:2.5rem;border-bottom:1px solid #8886}h3{margin-bottom:.2rem;font-size:1.05rem}
 code,pre{font-family:ui-monospace,monospace;font-size:.92em}
 pre{background:#8881;padding:.6rem;overflow:auto;border-radius:4px}
+h3{overflow-wrap:anywhere}.t{overflow-x:auto}
 table{border-collapse:collapse;width:100%}
 td,th{padding:.25rem .6rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid #8883}
 .m{display:inline-block;min-width:4.5rem;font-weight:600}
@@ -57,7 +58,9 @@ def _route(path: str, method: str, about: dict[str, Any], schema: dict[str, Any]
         f"<tr><td><code>{escape(name)}</code><td>{escape(where)}<td>{escape(kind)}<td>{escape(text)}</tr>"
         for name, where, kind, text in rows
     )
-    shown = f"<table><tr><th>name<th>in<th>type<th>what</tr>{table}</table>" if rows else ""
+    head = "<tr><th>name<th>in<th>type<th>what</tr>"
+    region = "class='t' tabindex='0' role='region' aria-label='Parameters'"
+    shown = f"<div {region}><table>{head}{table}</table></div>" if rows else ""
     title = f"<span class='m'>{method.upper()}</span><code>{escape(path)}</code>"
     return f"<h3>{title}</h3><p>{escape(about.get('description', about.get('summary', '')))}</p>{shown}"
 

@@ -1,4 +1,4 @@
-// What the pages do besides links and forms: keys of the search page, and a mark while something loads.
+// What the pages do besides links and forms: keys of the search page, a mark while something loads, filters on phones.
 "use strict";
 (() => {
   const typing = (element) => element.closest("input, textarea, select, [contenteditable]") !== null;
@@ -33,6 +33,13 @@
 
   for (const [name, busy] of [["htmx:beforeRequest", "true"], ["htmx:afterRequest", "false"]])
     document.addEventListener(name, (event) => event.detail.target?.setAttribute("aria-busy", busy));
+
+  // On a phone the filters are a sheet that opens when it is asked for.
+  const fold = () => {
+    if (matchMedia("(max-width: 52rem)").matches) document.querySelector("details.rail")?.removeAttribute("open");
+  };
+  fold();
+  document.addEventListener("htmx:afterSwap", (event) => event.detail.target?.id === "found" && fold());
 
   // The server cannot be reached: say so, and keep what was typed.
   document.addEventListener("htmx:sendError", (event) => {

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from surefind.access import PUBLIC, Access, Filter, PathRule
+from surefind.access import PATH, PUBLIC, Access, Filter, PathRule
 from surefind.store.backends.milvus.rows import NO_LIST, folders, group, place, tag
 from surefind.store.table import Table
 
@@ -56,10 +56,14 @@ class Expressions:
         }
 
     def _accepted(self, one: Filter) -> str:
-        tags = [tag(one.key, value) for value in self._table.columns[one.key].values if one.accepts(value)]
+        accepted = [value for value in self._table.columns[one.key].values if one.accepts(value.lower())]
+        if one.key == PATH:
+            field, hashes = "under", [place(f"{folder}/") for folder in accepted]
+        else:
+            field, hashes = "tags", [tag(one.key, value.lower()) for value in accepted]
         if one.operator == "!=":
-            return f"not ({any_of('tags', tags)})" if tags else ""
-        return any_of("tags", tags)
+            return f"not ({any_of(field, hashes)})" if hashes else ""
+        return any_of(field, hashes)
 
 
 def _outermost(rule: PathRule, name: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 from surefind.access import PUBLIC
 from surefind.errors import StoreError
 from surefind.store.backends.milvus.server import CAPACITY
-from surefind.store.columns import items_of
+from surefind.store.columns import folders_of, items_of
 from surefind.store.rows import Member
 
 _SEQ_BITS = 24
@@ -52,10 +52,7 @@ NO_LIST = digest("no list")
 
 def folders(path: str) -> Iterator[str]:
     """Yields the folders above a path, the outermost first; each ends in a slash."""
-    at = path.find("/")
-    while at >= 0:
-        yield path[: at + 1]
-        at = path.find("/", at + 1)
+    return (f"{folder}/" for folder in folders_of(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class Facts:
         names = dict.fromkeys((member.path, member.document))
         under = dict.fromkeys(place(part) for name in names for part in (*folders(name), name))
         tags = dict.fromkeys(
-            tag(key, item) for key, value in json.loads(member.metadata).items() for item in items_of(value)
+            tag(key, item.lower()) for key, value in json.loads(member.metadata).items() for item in items_of(value)
         )
         for what, found in (("groups", acl), ("folders", under), ("values of metadata", tags)):
             if len(found) > CAPACITY:

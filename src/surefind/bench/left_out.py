@@ -1,0 +1,45 @@
+"""Questions of an exam that are not asked, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """How many questions were not asked."""
+
+    gone: int = 0
+    """Their passages are no longer in the documents."""
+    restricted: int = 0
+    """Their passages are in documents that the audience may not read."""
+
+    @property
+    def total(self) -> int:
+        return self.gone + self.restricted
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What reports keep of it."""
+        return {"dropped": self.total, "restricted": self.restricted}
+
+
+def left_out_text(exam: Mapping[str, Any]) -> str:
+    """Says which questions of a report's exam were left out, and why; empty if none was."""
+    restricted = exam.get("restricted", 0)
+    gone = exam.get("dropped", 0) - restricted
+    said = [f"{_questions(gone)} left out: {_theirs(gone)} no longer in the documents."] if gone else []
+    if restricted:
+        theirs = f"{_theirs(restricted)} in restricted documents (--as GROUP includes them)."
+        said.append(f"{_questions(restricted)} left out: {theirs}")
+    return " ".join(said)
+
+
+def _questions(count: int) -> str:
+    return "1 question was" if count == 1 else f"{count} questions were"
+
+
+def _theirs(count: int) -> str:
+    return "its passage is" if count == 1 else "their passages are"

@@ -1,0 +1,72 @@
+"""Retiring documents and restoring them, for the routes and pages of the server.
+
+A caller who may review and may read a document may retire it. A retired document is known to those who could restore
+it: reviewers who may read its last version. To others it does not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from surefind.bench.standing import has_standing_exam, standing_exam
+from surefind.desk.values import Draft
+from surefind.errors import ExamError, NotFoundError, StoreError
+from surefind.exam.visible import readable_questions
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import sees
+from surefind.serve.http.jobs import Job
+from surefind.serve.http.service import Service
+from surefind.store.rows import Version
+
+
+@dataclass(frozen=True)
+class Affected:
+    """What retiring a document affects, as far as the caller may know."""
+
+    title: str
+    questions: list[str]
+    """The questions of the standing exam that ask for it."""
+    drafts: list[Draft]
+    """The open drafts of it."""
+
+
+def affected(service: Service, caller: Caller, document: str) -> Affected:
+    """Raises `NotFoundError` if the caller may not read the document."""
+    reader, access = service.reader(), caller.access()
+    found, _ = reader.document(document, access)
+    questions: list[str] = []
+    if has_standing_exam(service.kb):
+        try:
+            asked = readable_questions(standing_exam(service.kb, reader), reader, access)
+        except ExamError:  # the settings name one that does not exist
+            asked = []
+        questions = [one.text for one in asked if any(j.document == document and j.grade > 0 for j in one.judgments)]
+    drafts = [one for one in service.kb.desk.waiting(document) if sees(service, caller, one)]
+    return Affected(found.title or document, questions, drafts)
+
+
+async def retire(service: Service, caller: Caller, document: str) -> Job:
+    """Starts the job that retires a document."""
+    caller.require("review")
+    await service.work(lambda: service.reader().document(document, caller.access()))
+    return await service.jobs.start(caller, "retire", {"document": document}, document, "/documents")
+
+
+def retired(service: Service, caller: Caller, document: str) -> Version | None:
+    """Returns the last version of a retired document, if the caller may know it."""
+    found = service.kb.catalogue.versions.retired_of(document) if caller.may("review") else None
+    return found if found is not None and service.may_read_version(found, caller) else None
+
+
+def restorable(service: Service, caller: Caller, number: int) -> int:
+    """Returns the number of a version that the caller may restore. Raises `NotFoundError` if they may not."""
+    try:
+        return service.readable_version(number, caller).number
+    except NotFoundError:
+        try:
+            found = retired(service, caller, service.kb.catalogue.versions.document(number).id)
+        except (StoreError, NotFoundError):
+            found = None
+        if found is None or found.number != number:
+            raise
+        return number
