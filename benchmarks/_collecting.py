@@ -26,8 +26,8 @@ from surefind.exam.known_item import generate
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
+from surefind.kb.sample import sample_folder, sample_questions
 from surefind.measure.names import parse_measure
-from surefind.sample import sample_folder, sample_questions
 from surefind.search.pipeline import Pipeline
 
 MEASURE = parse_measure("nDCG@10")

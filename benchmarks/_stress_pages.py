@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from surefind import Access
-from surefind.sample import sample_folder
+from surefind.kb.sample import sample_folder
 
 PAGES = 60
 _CHARACTERS = 3000

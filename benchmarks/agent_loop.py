@@ -28,7 +28,7 @@ from mcp import Client, StdioServerParameters
 
 from _shared import machine
 from surefind.kb import KnowledgeBase
-from surefind.sample import sample_folder
+from surefind.kb.sample import sample_folder
 from surefind.serve.mcp.search import NOTHING
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import count_tokens

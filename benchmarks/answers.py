@@ -33,9 +33,9 @@ from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
+from surefind.kb.sample import sample_folder, sample_questions
 from surefind.measure.quotes import aurc, by_confidence, is_right, precision_at_half, token_f1
 from surefind.measure.reliability import auc, calibration_error
-from surefind.sample import sample_folder, sample_questions
 from surefind.search.extent import Extent
 from surefind.types import Floats, Hit
 

@@ -38,8 +38,8 @@ from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
+from surefind.kb.sample import sample_questions
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance
-from surefind.sample import sample_questions
 from surefind.search.pipeline import Pipeline
 from surefind.spec import make
 from surefind.store.backend import View

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from surefind.access import Access
 from surefind.bench.gate import ExamGate
-from surefind.gate import Gate, always_open
 from surefind.kb import KnowledgeBase
+from surefind.kb.gate import Gate, always_open
 
 
 def main() -> None:

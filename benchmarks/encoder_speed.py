@@ -24,8 +24,8 @@ import torch
 from surefind_models import path
 from tokenizers import Tokenizer
 
-from surefind.cores import usable_cores
 from surefind.inference.encoder import OnnxEncoder
+from surefind.running.cores import usable_cores
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
 from transformer import Shape, Transformer

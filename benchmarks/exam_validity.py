@@ -25,8 +25,8 @@ from _collecting import CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SEED, collect
 from surefind.bench import prior
 from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
 from surefind.bench.recommendation import MARGIN
-from surefind.config import default_settings
 from surefind.search.pipeline import Pipeline
+from surefind.settings.config import default_settings
 
 # ---------------------------------------------------------------- leaving one corpus out
 

@@ -28,14 +28,14 @@ from _shared import machine
 from surefind import KnowledgeBase, Query
 from surefind.bench.engine import OWNER
 from surefind.bench.run import beir_base, known_item_exam
-from surefind.config import FILE_NAME
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.fuse.convex import Convex
-from surefind.sample import sample_folder, sample_questions
+from surefind.kb.sample import sample_folder, sample_questions
 from surefind.search.pipeline import Pipeline
+from surefind.settings.config import FILE_NAME
 from surefind.train.fusion import MODELS, NDCG, train_fusion
 from surefind.train.material import gather
 

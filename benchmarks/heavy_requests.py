@@ -38,7 +38,7 @@ from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.sample import sample_folder, sample_questions
+from surefind.kb.sample import sample_folder, sample_questions
 from surefind.serve.auth.keys import Keys
 
 SLOW = 1.0

@@ -22,12 +22,12 @@ from markdown_it import MarkdownIt
 
 from _shared import machine
 from surefind.abilities import name_of
-from surefind.config import default_settings
 from surefind.errors import SurefindError
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
 from surefind.files.scan import FileEntry, scan
 from surefind.services import LocalServices
+from surefind.settings.config import default_settings
 from surefind.types import Document
 from surefind.write.reading import Reading
 

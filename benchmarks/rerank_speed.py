@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from surefind.cores import usable_cores
 from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.inference.encoder import open_session
 from surefind.inference.pairs import PairTokenizer
+from surefind.running.cores import usable_cores
 from surefind.types import Chunk
 
 QUERY = "who signs off a currency transaction report that is late"

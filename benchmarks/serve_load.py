@@ -32,7 +32,7 @@ from urllib.parse import quote
 
 from surefind.access import Access
 from surefind.kb import KnowledgeBase
-from surefind.sample import sample_folder, sample_questions
+from surefind.kb.sample import sample_folder, sample_questions
 
 SECRET = "hushword"
 TICK = "ticktock"

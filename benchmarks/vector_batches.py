@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from _shared import machine
-from surefind.cores import usable_cores
 from surefind.retrieve._plain import rescored
 from surefind.retrieve._vectors import Vectors
+from surefind.running.cores import usable_cores
 from surefind.types import Mask
 
 DIMENSION, TURNS, REPEATS = 384, 2, 3

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.config import FILE_NAME, TEMPLATE
 from surefind.kb import KnowledgeBase
-from surefind.sample import sample_folder
+from surefind.kb.sample import sample_folder
+from surefind.settings.config import FILE_NAME, TEMPLATE
 
 
 def rows() -> list[tuple[bytes, bytes]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind import Pipeline
-from surefind.sealed import sealed
+from surefind.disk.sealed import sealed
 
 
 def row(name: str, spec: str, layout: str = "", aliases: tuple[str, ...] = (), **more: Any) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from helpers import WORDS, Home
 from surefind import Access
-from surefind.config import parse_settings
 from surefind.errors import ConfigError
 from surefind.serve.cli import app
+from surefind.settings.config import parse_settings
 
 ACCESS = """
 [access]

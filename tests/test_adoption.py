@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from helpers import WORDS, Home
-from surefind import Pipeline, settings_file
-from surefind.adoption import Change, build, check_free, missing, prepare, prepare_undo, write
-from surefind.config import TEMPLATE, load_settings
+from surefind import Pipeline
 from surefind.errors import ConfigError, NothingIndexedError, SpecError, UsageError
+from surefind.kb.adoption import Change, build, check_free, missing, prepare, prepare_undo, write
+from surefind.settings import file as settings_file
+from surefind.settings.config import TEMPLATE, load_settings
 from surefind.write.layout import Layout
 
 COMMENTED = """\
@@ -183,7 +184,7 @@ def test_change_that_was_interrupted_before_the_file_was_written_is_no_change(
             raise KeyboardInterrupt
         kept(path, content)
 
-    monkeypatch.setattr("surefind.adoption.write_settings", stop)
+    monkeypatch.setattr("surefind.kb.adoption.write_settings", stop)
     with pytest.raises(KeyboardInterrupt):
         adopt(folder, "b", Pipeline.parse("bm25(k1=2)"))
     monkeypatch.undo()

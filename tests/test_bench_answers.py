@@ -15,12 +15,12 @@ from helpers import Home
 from http_helpers import SETTINGS
 from surefind.access import Access
 from surefind.bench.answers_page import curves, render
+from surefind.disk.sealed import unsealed
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.clusters import FEWEST
 from surefind.measure.quotes import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
 from surefind.measure.statistics import bootstrap, bootstrap_of
-from surefind.sealed import unsealed
 from surefind.types import Hit
 
 TEXT = (

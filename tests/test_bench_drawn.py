@@ -27,7 +27,7 @@ from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
 from surefind.measure.statistics import bootstrap
 from surefind.search.pipeline import Pipeline
-from surefind.template import BUILT_IN
+from surefind.settings.template import BUILT_IN
 
 SOME = "cash vault wire teller loan audit branch deposit ledger notary".split()
 QUERIES = tuple(

@@ -28,10 +28,10 @@ from surefind.bench.plan import (
 )
 from surefind.bench.run import Finished, known_item_exam, run_bench
 from surefind.bench.terminal import show
-from surefind.config import parse_settings
 from surefind.errors import ConfigError, SpecError
 from surefind.kb import KnowledgeBase
 from surefind.retrieve.bm25 import BM25
+from surefind.settings.config import parse_settings
 from surefind.types import Document
 from surefind.write.layout import Layout
 

@@ -14,8 +14,8 @@ from surefind import KnowledgeBase, Pipeline
 from surefind.bench.names import find, find_in, find_pipeline
 from surefind.bench.plan import Contender, distinct, preset, preset_names
 from surefind.bench.saved import read_report, reports_in
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import SpecError, SurefindError, UsageError
-from surefind.sealed import sealed, unsealed
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from surefind.bench.plan import (
     preset_names,
     short,
 )
-from surefind.config import default_settings, parse_settings
 from surefind.errors import ConfigError, SpecError
 from surefind.exam.model import Exam, Judgment
 from surefind.prompts.values import Workload
 from surefind.search.pipeline import Pipeline
+from surefind.settings.config import default_settings, parse_settings
 from surefind.write.layout import Layout
 
 EXAM = Exam("e", (query("1", "?", Judgment("a.md")),))

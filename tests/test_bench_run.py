@@ -27,6 +27,7 @@ from surefind.bench.files import markdown, write_files, write_runs
 from surefind.bench.plan import Contender, Plan, distinct, from_texts, parse_measures
 from surefind.bench.run import Finished, beir_base, known_item_exam, run_bench
 from surefind.bench.terminal import show
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, Judgment
@@ -36,7 +37,6 @@ from surefind.measure.clusters import FEWEST
 from surefind.measure.names import SPAN_MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.retrieve._postings import Postings
-from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from surefind.bench.check import CheckResult, check_report, read_baseline
 from surefind.bench.recommendation import recommend
 from surefind.bench.verdict import Verdict, decide
+from surefind.disk.sealed import sealed
 from surefind.errors import UsageError
 from surefind.exam.model import ExamQuery
 from surefind.measure.statistics import bootstrap, compare_all
-from surefind.sealed import sealed
 from surefind.search.pipeline import Pipeline
 
 RNG = np.random.default_rng(7)

@@ -11,9 +11,9 @@ from helpers import WORDS, Home
 from http_helpers import serving
 from surefind import Pipeline
 from surefind.bench.prior_table import known
-from surefind.config import load_settings
 from surefind.serve.bench_plan import compared
-from surefind.template import BUILT_IN
+from surefind.settings.config import load_settings
+from surefind.settings.template import BUILT_IN
 
 OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
 CAREFUL = Pipeline.parse(BUILT_IN["careful"])

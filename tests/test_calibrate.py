@@ -22,7 +22,7 @@ from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
 from surefind.measure.thresholds import LEAST, Threshold, chosen, thresholds, z_of
-from surefind.notes import collecting
+from surefind.running.notes import collecting
 from surefind.search.pipeline import Pipeline
 from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices

@@ -18,10 +18,10 @@ import typer
 from exam_helpers import QUESTIONS, Ran, copy_few, query, surefind
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import __version__
+from surefind.disk.sealed import sealed, unsealed
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.sealed import sealed, unsealed
 from surefind.serve.cli import app
 from surefind.store.lock import writer_lock
 

@@ -163,4 +163,7 @@ def test_answer_imports_nothing_heavy(base: Home, line: str) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "surefind"]
     done = subprocess.run(command, cwd=base.folder, env=env, capture_output=True, text=True, check=True)
     names = {row.rpartition("|")[2].strip() for row in done.stderr.splitlines()}
-    assert done.stdout and names & {"numpy", "rich.console", "pydantic_core", "surefind.config", "surefind.kb"} == set()
+    assert (
+        done.stdout
+        and names & {"numpy", "rich.console", "pydantic_core", "surefind.settings.config", "surefind.kb"} == set()
+    )

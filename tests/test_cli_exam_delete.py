@@ -13,9 +13,9 @@ import pytest
 
 from exam_helpers import query, surefind
 from helpers import Home
+from surefind.disk.sealed import sealed
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
-from surefind.sealed import sealed
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pytest
 
 from exam_helpers import Ran, surefind
 from helpers import WORDS, Home
-from surefind import folders
+from surefind.disk import folders
+from surefind.disk.folders import located, nearest
 from surefind.errors import StoreError
-from surefind.folders import located, nearest
 
 Shell = Callable[..., Ran]
 

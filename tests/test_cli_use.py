@@ -17,10 +17,10 @@ import pytest
 from exam_helpers import Ran, copy_few, surefind
 from helpers import WORDS, Home
 from report_helpers import row, save_report
-from surefind.config import TEMPLATE, load_settings
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import MissingPartError
 from surefind.retrieve.tfidf import TfIdf
-from surefind.sealed import sealed, unsealed
+from surefind.settings.config import TEMPLATE, load_settings
 
 COMMENTED = """\
 # our handbook

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from surefind.config import TEMPLATE, default_settings, load_settings, parse_settings
 from surefind.errors import ConfigError
 from surefind.search.pipeline import Pipeline
+from surefind.settings.config import TEMPLATE, default_settings, load_settings, parse_settings
 
 
 def complaint(text: str) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from surefind import cores
-from surefind.cores import quota, usable_cores
+from surefind.running import cores
+from surefind.running.cores import quota, usable_cores
 
 
 def groups(tmp_path: Path, membership: str, **files: str) -> tuple[Path, Path]:
@@ -104,7 +104,7 @@ def test_without_affinity_the_machine_counts(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_process_bound_to_one_core_uses_one() -> None:
     code = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
-        "from surefind.cores import usable_cores; print(usable_cores())"
+        "from surefind.running.cores import usable_cores; print(usable_cores())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "1"

@@ -15,11 +15,11 @@ from desk_faults import damage
 from exam_helpers import surefind
 from helpers import Home
 from surefind import Access
-from surefind.changes import compare, compare_texts
-from surefind.decisions import decisions
 from surefind.errors import DamagedError, NotBuiltError, StoreError
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.kb.changes import compare, compare_texts
+from surefind.kb.decisions import decisions
 from surefind.store.catalogue import Catalogue
 from surefind.store.checksums import register, text_checksum
 from surefind.store.integrity import problems

@@ -14,9 +14,9 @@ import pytest
 from helpers import Home
 from report_helpers import row, save_report
 from surefind import Access
-from surefind.adoption import kept_changes, prepare, write
 from surefind.bench.cache import RunCache
 from surefind.bench.saved import read_report, reports_in
+from surefind.disk.sealed import list_files, sealed
 from surefind.errors import CorruptIndexError, ExamError, StoreError, SurefindError, UsageError
 from surefind.exam.formats.table import read_table
 from surefind.exam.labels import Passage, Pooled
@@ -28,8 +28,8 @@ from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
 from surefind.fuse.learned import FORMAT, read_manifest
 from surefind.inference.record import check_record, questions_learnt
+from surefind.kb.adoption import kept_changes, prepare, write
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
-from surefind.sealed import list_files, sealed
 from surefind.search.pipeline import Pipeline
 from surefind.store.version import file_version
 from surefind.types import Document, Rankings

@@ -24,12 +24,12 @@ from surefind.bench.gate import ExamGate
 from surefind.bench.gold import locate_gold
 from surefind.bench.preview import preview
 from surefind.bench.standing import standing_exam
-from surefind.changes import Difference
 from surefind.errors import ExamError, GateError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
-from surefind.gate import always_open
 from surefind.kb import KnowledgeBase
+from surefind.kb.changes import Difference
+from surefind.kb.gate import always_open
 from surefind.measure.permutation import permutation_p
 from surefind.search.reader import Reader
 from surefind.serve.cli import sync as sync_command

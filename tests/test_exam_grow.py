@@ -29,7 +29,7 @@ from surefind.exam.candidates import Candidate
 from surefind.exam.growing import Answer, Growing, growing
 from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
-from surefind.sample import sample_vectors
+from surefind.kb.sample import sample_vectors
 from surefind.types import Query
 
 pytestmark = pytest.mark.usefixtures("remembered_models")

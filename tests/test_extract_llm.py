@@ -14,7 +14,7 @@ from surefind.graph.derive import derive
 from surefind.graph.facts import Facts
 from surefind.graph.labels import types
 from surefind.graph.relations import relate
-from surefind.notes import collecting
+from surefind.running.notes import collecting
 from surefind.types import EVERY
 
 TEXT = "A Suspicious Activity Report (SAR) goes to the Treasury. Dana Whitfield signs the report."

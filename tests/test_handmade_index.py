@@ -15,8 +15,8 @@ import pytest
 
 from helpers import Home, ask
 from surefind import spec
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import CorruptIndexError
-from surefind.sealed import sealed, unsealed
 from surefind.services import LocalServices
 from surefind.store.indexes import IndexStore
 from surefind.store.table import Table

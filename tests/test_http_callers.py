@@ -465,7 +465,7 @@ def test_a_caller_who_asks_too_often_is_told_to_wait(bank: Home, server: Served)
 
 
 def test_old_reports_and_those_of_other_groups_are_not_shown(bank: Home, server: Served, keys: dict[str, str]) -> None:
-    from surefind.sealed import sealed
+    from surefind.disk.sealed import sealed
 
     store = Keys(bank.folder / ".surefind")
     _, reviewer = store.create("reviewer", ["review"])

@@ -22,11 +22,11 @@ from http_helpers import SETTINGS
 from surefind.desk import difference as differences
 from surefind.errors import SourceError
 from surefind.kb import KnowledgeBase
+from surefind.running.workers import StoppedError, Workers, check_stopped, started
 from surefind.serve import listening
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http import drafting, heavy
 from surefind.serve.http.app import create_app
-from surefind.workers import StoppedError, Workers, check_stopped, started
 from surefind.write import children
 from surefind.write.reading import Reading
 

@@ -18,11 +18,11 @@ from exam_helpers import surefind
 from helpers import WORDS, Home
 from report_helpers import row, save_report
 from surefind import Access
-from surefind.adoption import prepare, write
 from surefind.answer.answering import Answer
 from surefind.exam.keeping import keep
 from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
+from surefind.kb.adoption import prepare, write
 from surefind.redact import without_addresses
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
@@ -224,7 +224,7 @@ def test_undo_names_no_folder_of_the_server(bank: Bank, how: str, monkeypatch: p
         def fails(path: Path) -> None:
             raise ConfigError(f"{path} cannot be written.")
 
-        monkeypatch.setattr("surefind.adoption.check_writable", fails)
+        monkeypatch.setattr("surefind.kb.adoption.check_writable", fails)
     for headers in ({}, {"Accept": "text/html"}):
         answer = bank.ask("ada", "POST", "/reports/undo", data={"mark": "x"}, headers=headers)
         assert answer.status_code == 400 and str(folder) not in answer.text and "tmp" not in answer.text

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from helpers import Home, ask
 from surefind import spec
-from surefind.config import parse_settings
 from surefind.errors import ConfigError
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._tfidf import Features
+from surefind.settings.config import parse_settings
 
 PIPELINES = "\n".join(f'[pipelines.{name}]\nretrieve = ["{name}"]' for name in ("bm25", "tfidf", "sparse", "ppr"))
 SETTINGS = f'[search]\npipeline = "bm25"\n{PIPELINES}\n'

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import Home, ask
-from surefind import blocks, spec
+from surefind import spec
+from surefind.disk import blocks
 from surefind.errors import CorruptIndexError, NotBuiltError
 from surefind.search import current
 from surefind.services import LocalServices

@@ -17,8 +17,8 @@ from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.extract.llm import LLM
 from surefind.llm.settings import LLMSettings
-from surefind.notes import collecting
 from surefind.protocols import Services
+from surefind.running.notes import collecting
 from surefind.services import LocalServices
 from surefind.types import Document
 

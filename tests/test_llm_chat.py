@@ -15,9 +15,9 @@ from surefind.errors import AnswerError, BudgetError, SurefindError, UsageError
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
 from surefind.net import trust
-from surefind.notes import collecting
 from surefind.prompts.values import Completion, Message
 from surefind.protocols import ChatModel, Services
+from surefind.running.notes import collecting
 from surefind.services import LocalServices
 
 pytest.importorskip("httpx")

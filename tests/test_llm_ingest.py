@@ -13,7 +13,7 @@ from surefind import spec
 from surefind.enrich.llm_context import around
 from surefind.errors import BudgetError, SpecError
 from surefind.llm.prices import Price
-from surefind.notes import collecting
+from surefind.running.notes import collecting
 from surefind.testing import DOCUMENTS, check_chunker, check_enricher
 from surefind.text.tokens import count_tokens
 from surefind.types import Chunk, Document

@@ -19,8 +19,8 @@ import pytest
 
 from helpers import WORDS, Home
 from llm_server import HANGS, LLMServer
-from surefind import notes
-from surefind.workers import Workers, still_working
+from surefind.running import notes
+from surefind.running.workers import Workers, still_working
 
 pytest.importorskip("httpx")
 

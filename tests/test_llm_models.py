@@ -13,7 +13,6 @@ import pytest
 
 from helpers import Home
 from llm_server import LLMServer
-from surefind.config import TEMPLATE, parse_settings
 from surefind.errors import AnswerError, ConfigError, MissingPartError, SurefindError, UsageError
 from surefind.llm.address import parse_model
 from surefind.llm.prices import Price, price_of, tokens
@@ -21,6 +20,7 @@ from surefind.llm.quote import CallQuote, quote
 from surefind.llm.settings import LLMSettings
 from surefind.prompts.values import Calls, Message
 from surefind.services import LocalServices
+from surefind.settings.config import TEMPLATE, parse_settings
 
 CANARY = "sk-canary-7d1f0e5a9b"
 ASK = [Message("system", "Be brief."), Message("user", "What is it?")]

@@ -19,7 +19,6 @@ from helpers import WORDS, Home, ask
 from llm_server import LLMServer
 from surefind import spec
 from surefind.bench.cache import RunCache
-from surefind.config import parse_settings
 from surefind.errors import ConfigError, ExamError, NotBuiltError, SpecError, is_full
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.questions import read_questions
@@ -29,7 +28,8 @@ from surefind.kb import KnowledgeBase
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
-from surefind.settings_file import changed
+from surefind.settings.config import parse_settings
+from surefind.settings.file import changed
 from surefind.types import EVERY, Chunk, Document, Query, Rankings
 
 DEEP = "[" * 100_000

@@ -10,9 +10,9 @@ from typing import ClassVar
 
 from surefind.access import Access
 from surefind.errors import SurefindError
-from surefind.notes import collecting, note, spend
 from surefind.protocols import Passages, Services
 from surefind.retrieve.bm25 import BM25
+from surefind.running.notes import collecting, note, spend
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.spec import Stage

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.access import PathRule
-from surefind.config import parse_settings
 from surefind.enrich.neighbors import Neighbors
 from surefind.errors import ConfigError, ExamError, SourceError, SpecError, UsageError
 from surefind.exam.formats.beir import read_beir
@@ -37,7 +36,8 @@ from surefind.prompts.values import Message, Request
 from surefind.rerank.pointwise import likelihood
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
-from surefind.settings_file import changed
+from surefind.settings.config import parse_settings
+from surefind.settings.file import changed
 from surefind.types import Document
 from surefind.wildcards import Wildcards
 from surefind.write.layout import Layout

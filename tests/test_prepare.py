@@ -13,11 +13,11 @@ import pytest
 
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
-from surefind.cores import usable_cores
 from surefind.errors import SourceError
 from surefind.files.inside import reading
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
+from surefind.running.cores import usable_cores
 from surefind.store.catalogue import Catalogue
 from surefind.write.children import spares
 from surefind.write.layout import Layout

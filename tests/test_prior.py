@@ -23,9 +23,9 @@ from surefind.bench.prior import (
     sampling_error,
 )
 from surefind.bench.recommendation import describe, recommend
-from surefind.config import default_settings
 from surefind.exam.known_item import VERBATIM
 from surefind.exam.model import ExamQuery, Judgment
+from surefind.settings.config import default_settings
 from surefind.types import Floats
 
 DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"

@@ -20,10 +20,10 @@ from surefind.errors import CorruptIndexError, MissingPartError, SpecError, Sure
 from surefind.inference import cross_encoder as rerank_onnx
 from surefind.inference import encoder as embed_onnx
 from surefind.inference.pairs import PairTokenizer, best_window
-from surefind.notes import collecting
 from surefind.rerank._order import reordered
 from surefind.rerank.conditional import Conditional
 from surefind.rerank.cross_encoder import CrossEncoder
+from surefind.running.notes import collecting
 from surefind.services import LocalServices
 from surefind.testing import check_rankings, check_reranker, check_stage, rankings_of
 from surefind.types import Chunk, Query

@@ -18,9 +18,9 @@ from rerank_helpers import Shelf
 from surefind import spec
 from surefind.errors import SpecError, SurefindError, UsageError
 from surefind.net import endpoint
-from surefind.notes import collecting
 from surefind.protocols import Services
 from surefind.rerank.hosted import Hosted
+from surefind.running.notes import collecting
 from surefind.services import LocalServices
 from surefind.testing import check_reranker, check_stage, rankings_of
 from surefind.types import Query

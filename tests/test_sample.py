@@ -9,9 +9,9 @@ from unittest import mock
 import numpy as np
 
 from surefind import KnowledgeBase
-from surefind.config import FILE_NAME, TEMPLATE
 from surefind.inference.encoder import OnnxEncoder
-from surefind.sample import sample_folder, sample_vectors
+from surefind.kb.sample import sample_folder, sample_vectors
+from surefind.settings.config import FILE_NAME, TEMPLATE
 from surefind.store.vectors import VectorCache
 
 

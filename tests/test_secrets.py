@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from helpers import WORDS, Home
+from surefind.disk.folders import DATA_FOLDER, private_folder
 from surefind.errors import SourceError, SurefindError
 from surefind.files.git import GitOrigin
-from surefind.folders import DATA_FOLDER, private_folder
 from surefind.llm.address import parse_model
 from surefind.llm.openai import OpenAIChat
 from surefind.llm.settings import LLMSettings

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from helpers import WORDS, Home
-from surefind.adoption import prepare_undo, write
-from surefind.config import TEMPLATE
 from surefind.errors import ConfigError
+from surefind.kb.adoption import prepare_undo, write
 from surefind.serve.editing import MARK, StaleError, hidden, save_settings, shown_settings
+from surefind.settings.config import TEMPLATE
 
 SECRETS = """# OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwxyz123456
 # model = "https://me:hunter2@models.example.com/v1#small"

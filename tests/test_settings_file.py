@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from surefind import settings_file
-from surefind.config import TEMPLATE, load_settings
 from surefind.errors import ConfigError
-from surefind.settings_file import changed, set_values
+from surefind.settings import file as settings_file
+from surefind.settings.config import TEMPLATE, load_settings
+from surefind.settings.file import changed, set_values
 
 HYBRID = '[pipelines.hybrid]\nretrieve = ["bm25"]\n'
 MINE = {"retrieve": ["bm25", "dense"], "fuse": "rrf(k=60)"}

@@ -19,10 +19,10 @@ from helpers import WORDS, Home
 from llm_server import LLMServer
 from surefind.access import Access
 from surefind.bench.plan import Contender
+from surefind.disk.sealed import unsealed
 from surefind.errors import ExamError, UsageError
 from surefind.exam.model import Exam, Judgment
 from surefind.kb import KnowledgeBase
-from surefind.sealed import unsealed
 from surefind.study.chart import draw
 from surefind.study.corpora import Wanted, open_collections, sampled
 from surefind.study.desk import Collection, Desk, Options, asks_model

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import pytest
 
-from surefind.sealed import digest
+from surefind.disk.sealed import digest
 from surefind.study.stage import find_study, study_names
 from surefind.study.tables import (
     ROW,

@@ -19,6 +19,7 @@ from exam_helpers import surefind
 from helpers import EXAMPLE, Home, ask
 from surefind import Access, KnowledgeBase, spec
 from surefind.bench.plan import parse_measures, preset
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ExamError, LockedError, MissingPartError, SpecError, StoreError
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
@@ -27,7 +28,6 @@ from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned
 from surefind.fusion.loading import load_predictor
 from surefind.fusion.predictors import MLP, Weigher
-from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.store.lock import training_lock

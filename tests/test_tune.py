@@ -13,12 +13,12 @@ from helpers import Home
 from surefind import Access, KnowledgeBase, Pipeline
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, from_texts
-from surefind.config import default_settings
 from surefind.errors import ExamError
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.measure.names import parse_measure
+from surefind.settings.config import default_settings
 from surefind.tune.limits import Limits
 from surefind.tune.search import Standing, Tuner, halves
 from surefind.tune.space import candidates, near, usual_layouts

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from exam_helpers import surefind
 from helpers import WORDS, Home, ask
 from surefind import Access
-from surefind.changes import compare, compare_texts
 from surefind.errors import ConflictError, NotBuiltError, NothingIndexedError, SourceError, UsageError
 from surefind.files.inside import reading
+from surefind.kb.changes import compare, compare_texts
 from surefind.protocols import Reader, Services
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Generation, Version

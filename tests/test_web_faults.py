@@ -20,10 +20,10 @@ from surefind.access import Access
 from surefind.desk.review import comment, comments
 from surefind.desk.store import Content, Desk
 from surefind.desk.values import Base, Revision
+from surefind.disk.sealed import sealed
 from surefind.exam.keeping import keep
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.sealed import sealed
 from surefind.serve.auth.keys import Keys
 from surefind.serve.editing import save_settings, shown_settings
 from surefind.serve.http.app import create_app

@@ -12,10 +12,10 @@ import numpy as np
 
 from surefind.errors import SurefindError
 from surefind.llm.chat import complete_many
-from surefind.notes import count_without_model
 from surefind.prompts.values import Calls, Completion, Message, Workload
 from surefind.protocols import Passages, Progress, Services
 from surefind.retrieve.bm25 import BM25
+from surefind.running.notes import count_without_model
 from surefind.spec import Stage
 from surefind.testing import rankings_of
 from surefind.types import Chunk, Document, FloatArray, Query, Rankings

@@ -39,10 +39,10 @@ from surefind.exam.relocate import relocate
 from surefind.fuse.convex import Convex
 from surefind.fuse.weighted import Weighted
 from surefind.kb import KnowledgeBase
+from surefind.kb.sample import sample_questions
 from surefind.measure.gains import Judge
 from surefind.measure.ranks import MEASURES
 from surefind.protocols import Embedder, Fuser, Retriever
-from surefind.sample import sample_questions
 from surefind.search.missing import score_missing
 from surefind.search.parents import fold
 from surefind.types import Query, Rankings

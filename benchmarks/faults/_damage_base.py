@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from surefind import Access, KnowledgeBase
-from surefind.adoption import prepare, write
 from surefind.bench.files import write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.run import run_bench
@@ -23,6 +22,7 @@ from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
+from surefind.kb.adoption import prepare, write
 from surefind.llm.cache import CompletionCache
 from surefind.llm.trained import TrainedPrompt, save_prompt
 from surefind.prompts.values import Completion

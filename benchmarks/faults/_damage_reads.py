@@ -10,15 +10,15 @@ from typing import Any
 from _damage_base import DRAFTS, KEYS, LEARNED, plan_for
 
 from surefind import Access, KnowledgeBase
-from surefind.adoption import prepare_undo
 from surefind.bench.run import run_bench
 from surefind.bench.saved import read_report, reports_in
-from surefind.changes import compare, compare_texts
-from surefind.decisions import decisions
 from surefind.desk import review
 from surefind.errors import NotFoundError, StoreError, UsageError
 from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
+from surefind.kb.adoption import prepare_undo
+from surefind.kb.changes import compare, compare_texts
+from surefind.kb.decisions import decisions
 from surefind.llm.cache import CompletionCache
 from surefind.llm.trained import trained_prompts
 from surefind.train.fusion import manifests

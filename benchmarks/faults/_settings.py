@@ -9,14 +9,14 @@ from _target import Target, ensure, texts
 from surefind import spec
 from surefind.access import Access, PathRule, access_lists
 from surefind.bench.plan import expand, expand_layout, parse_measures
-from surefind.config import parse_settings
 from surefind.files.git import GitOrigin, source
 from surefind.llm.address import parse_model
 from surefind.net.trust import check, host_of
 from surefind.prompts.prompt import parse_prompt
 from surefind.search.pipeline import Pipeline
-from surefind.settings_file import changed
-from surefind.template import TEMPLATE
+from surefind.settings.config import parse_settings
+from surefind.settings.file import changed
+from surefind.settings.template import TEMPLATE
 from surefind.write.layout import Layout
 
 SPECS = [

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line. Its imports take a moment: Ctrl-C during them ends quietly, as it does later."""
     try:
-        from surefind.cores import collect_less
+        from surefind.running.cores import collect_less
         from surefind.serve.cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)

@@ -74,7 +74,7 @@ class Stage:
     extra: ClassVar[str] = ""
     """A reader: the name of the extra: `pip install 'surefind[EXTRA]'`."""
     blockwise: ClassVar[tuple[str, ...]] = ()
-    """A retriever: the names of large files whose blocks its index checks when it uses them (`surefind.blocks`)."""
+    """A retriever: the names of large files whose blocks its index checks when it uses them (`disk.blocks`)."""
 
     @property
     def base(self) -> str:

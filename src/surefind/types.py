@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     """Scores: float32 from retrievers, float64 from fusers, whose sums are exact to 1e-12."""
     BoolArray = NDArray[np.bool_]
 else:
-    from surefind.late import np, types_of_arrays
+    from surefind.running.late import np, types_of_arrays
 
     __getattr__ = types_of_arrays
 

@@ -12,8 +12,8 @@ from surefind.bench.left_out import left_out_text
 from surefind.bench.plain_page import page, square, table, x, y
 from surefind.bench.plan import label
 from surefind.bench.terminal import exam_label
-from surefind.folders import private_folder
-from surefind.sealed import sealed
+from surefind.disk.folders import private_folder
+from surefind.disk.sealed import sealed
 
 _COLOURS = 8
 _SHOWN = {

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.arrays import read_archive
-from surefind.sealed import sealed, unsealed
+from surefind.disk.arrays import read_archive
+from surefind.disk.sealed import sealed, unsealed
 from surefind.store import indexes
 from surefind.types import IdArray, Rankings
 

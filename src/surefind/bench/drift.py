@@ -27,11 +27,11 @@ from surefind.bench.report import step_problems
 from surefind.bench.run import unseen
 from surefind.bench.scoring import places_of
 from surefind.bench.why import Place, why_better, why_worse
-from surefind.changes import Difference, difference
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
+from surefind.kb.changes import Difference, difference
 from surefind.measure.gains import Judge
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES

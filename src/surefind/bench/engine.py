@@ -25,8 +25,8 @@ from surefind.errors import ExamError
 from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
-from surefind.notes import Collected, collecting
 from surefind.protocols import OnProgress, Retriever
+from surefind.running.notes import Collected, collecting
 from surefind.search.reach import Reach
 from surefind.search.reader import Reader
 from surefind.store.backend import View

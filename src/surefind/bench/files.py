@@ -24,8 +24,8 @@ from surefind.bench.terminal import (
     ordered,
     row_label,
 )
-from surefind.folders import private_folder
-from surefind.sealed import sealed
+from surefind.disk.folders import private_folder
+from surefind.disk.sealed import sealed
 from surefind.store.backend import Spans
 from surefind.types import Rankings
 

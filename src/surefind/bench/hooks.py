@@ -10,8 +10,8 @@ from functools import partial
 
 from surefind.bench.plan import Contender
 from surefind.bench.reranking import Reranking, Step
-from surefind.notes import Collected, collecting
 from surefind.protocols import Fuser, OnProgress, Reranker, Retriever
+from surefind.running.notes import Collected, collecting
 from surefind.search.hooks import StageHooks, Work
 from surefind.types import Query, Rankings
 

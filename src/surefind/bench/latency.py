@@ -19,8 +19,8 @@ import numpy as np
 from surefind.abilities import name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
-from surefind.notes import Collected, collecting
 from surefind.protocols import Passages, QueryFuser, Reranker, Retriever, Services
+from surefind.running.notes import Collected, collecting
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
 from surefind.store.backend import View

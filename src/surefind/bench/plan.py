@@ -20,13 +20,13 @@ from surefind import spec
 from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import presets
-from surefind.config import Settings
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
 from surefind.grammar import split_outside
 from surefind.measure.names import Measure, parse_measure
 from surefind.protocols import Retriever
 from surefind.search.pipeline import Pipeline
+from surefind.settings.config import Settings
 from surefind.write.layout import Layout
 
 DEFAULT_PRESET = "context-layer"

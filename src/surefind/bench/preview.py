@@ -16,8 +16,8 @@ from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.errors import ExamError, NothingIndexedError
 from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
+from surefind.running.workers import check_stopped
 from surefind.search.reader import Reader
-from surefind.workers import check_stopped
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from surefind.bench.recommendation import Recommendation, recommend
 from surefind.bench.reranking import Step
 from surefind.bench.sweep import alpha_sweep
 from surefind.bench.verdict import decide
-from surefind.cores import usable_cores
 from surefind.exam.clusters import clusters_of
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.measure.clusters import Clusters
 from surefind.measure.gains import Judge
 from surefind.measure.statistics import Interval, bootstrap, compare_all, letters
+from surefind.running.cores import usable_cores
 from surefind.types import Floats
 
 _PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")

@@ -17,8 +17,8 @@ import numpy as np
 from surefind.abilities import declared, name_of
 from surefind.bench.cache import RunCache
 from surefind.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
-from surefind.notes import collecting
 from surefind.protocols import Passages, Progress, Reranker, Services
+from surefind.running.notes import collecting
 from surefind.types import PAD, IdArray, Query, Rankings
 
 _BATCH, _SLOW_BATCH = 64, 8

@@ -16,7 +16,7 @@ from surefind.bench import prior_table
 from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
-from surefind.config import FILE_NAME
+from surefind.disk.folders import located, private_folder
 from surefind.embed.onnx import Onnx
 from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import ExamError
@@ -25,13 +25,13 @@ from surefind.exam.known_item import GENERATOR, PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
-from surefind.folders import located, private_folder
 from surefind.fuse.learned import Learned, question_key
 from surefind.inference.record import questions_learnt
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Services
 from surefind.retrieve.dense import Dense
 from surefind.search.reader import Reader
+from surefind.settings.config import FILE_NAME
 
 _BEIR_SETTINGS = """\
 [index]
@@ -208,7 +208,7 @@ def beir_base(
 ) -> tuple[KnowledgeBase, Exam]:
     """Opens a BEIR folder as a knowledge base and an exam. Its documents are not cut; its data goes into a subfolder of
     the current knowledge base's data."""
-    from surefind.config import DATA_FOLDER
+    from surefind.settings.config import DATA_FOLDER
 
     folder = folder.resolve()
     if not folder.is_dir():

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from surefind.bench.plan import Contender, label
+from surefind.disk.sealed import unsealed
 from surefind.errors import SpecError, UsageError
-from surefind.sealed import unsealed
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 

@@ -21,8 +21,8 @@ from typing import Any
 from surefind.bench.engine import Bench
 from surefind.bench.node import forget_here, rank_here
 from surefind.bench.plan import Contender, Plan
-from surefind.config import FILE_NAME
 from surefind.kb import KnowledgeBase
+from surefind.settings.config import FILE_NAME
 from surefind.store.catalogue import NAME
 from surefind.write.cluster import check_versions, connect, nodes
 

@@ -103,7 +103,8 @@ def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]], reranke
 def _is_faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if "p50_high" not in one or one["p50_high"] >= other["p50_low"]:
         return False
-    return other["p50"] - one["p50"] >= max(_NOTICED, _SHARE * other["p50"])
+    saved = float(other["p50"] - one["p50"])
+    return saved >= max(_NOTICED, _SHARE * float(other["p50"]))
 
 
 def _about_choice(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from surefind.bench.gold import Gold
-from surefind.changes import Difference
+from surefind.kb.changes import Difference
 
 _NAMED = 2
 """The most documents that are named for one cause."""

@@ -22,10 +22,10 @@ from surefind.errors import SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, check_temperature
 from surefind.llm.reply import without_reasoning
-from surefind.notes import count_without_model, note
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Chunker
+from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section, sections

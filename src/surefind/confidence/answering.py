@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 from surefind.confidence.builtin import builtin
 from surefind.confidence.predictor import Predictor
 from surefind.confidence.signals import NAMES, Kind
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import StoreError
 from surefind.fusion.provenance import ENOUGH, alike
 from surefind.protocols import Corpus, Retriever
-from surefind.sealed import sealed, unsealed
 from surefind.store.version import FileVersion, file_version
 from surefind.types import Floats
 

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.predictor import Predictor
+from surefind.disk.sealed import digest, sealed, unsealed
 from surefind.errors import SpecError, StoreError, choices
-from surefind.sealed import digest, sealed, unsealed
 from surefind.store.version import FileVersion, file_version
 
 FILE = "calibration.json"

@@ -16,7 +16,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from surefind.workers import check_stopped
+from surefind.running.workers import check_stopped
 
 MAX_CHANGES = 400
 """Changes up to which the shortest difference is searched for."""

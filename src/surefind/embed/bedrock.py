@@ -18,9 +18,9 @@ from surefind.net.batches import quote, sendable, unit_rows
 from surefind.net.bedrock import bedrock_client, explained
 from surefind.net.connections import shared
 from surefind.protocols import Progress
+from surefind.running.workers import Workers
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
-from surefind.workers import Workers
 
 _ADVICE = {
     "ThrottlingException": "Lower concurrency. Run it again later: finished batches are in the cache.",

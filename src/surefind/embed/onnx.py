@@ -12,8 +12,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.disk.folders import located
 from surefind.errors import SpecError
-from surefind.folders import located
 from surefind.inference.encoder import OnnxEncoder
 from surefind.inference.folder import graph_version
 from surefind.protocols import Progress

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from surefind.disk.folders import located
 from surefind.errors import MissingPartError, SurefindError
-from surefind.folders import located
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray

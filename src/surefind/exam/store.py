@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from surefind.disk.folders import private_folder
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ExamError, choices
 from surefind.exam.candidates import Candidates
 from surefind.exam.model import Exam, query_from_json, query_to_json
 from surefind.exam.questions import Questions
-from surefind.folders import private_folder
-from surefind.sealed import sealed, unsealed
 
 if TYPE_CHECKING:
     from surefind.exam.labels import Labels

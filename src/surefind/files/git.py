@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import MissingPartError, SourceError
 from surefind.files._git_program import SCHEMES, git, running
 from surefind.files.limits import Limits
-from surefind.sealed import sealed, unsealed
 
 PREFIX = "git+"
 """Marks the URL of a repository, as opposed to a path."""

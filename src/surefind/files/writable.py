@@ -11,8 +11,8 @@ import re
 import unicodedata
 from pathlib import PurePosixPath
 
+from surefind.disk.folders import FILE_NAME
 from surefind.files.scan import is_ignored
-from surefind.folders import FILE_NAME
 
 _SHORT = re.compile(r"[^.]{1,8}~\d{1,6}(?:\..{0,3})?")
 """A short name that Windows makes of a long one."""

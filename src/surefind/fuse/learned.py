@@ -18,11 +18,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from surefind.disk.sealed import check_files, unsealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.fusion.provenance import differences, drift
-from surefind.notes import note
 from surefind.protocols import Corpus, Retriever
-from surefind.sealed import check_files, unsealed
+from surefind.running.notes import note
 from surefind.spec import Stage
 from surefind.store.version import FileVersion, file_version
 from surefind.types import FloatArray, Query, Rankings

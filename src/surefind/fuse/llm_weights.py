@@ -25,10 +25,10 @@ from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
 from surefind.llm.trained import Weighed, trained_prompt
-from surefind.notes import note
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Message, Workload
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.arrays import read_archive
+from surefind.disk.arrays import read_archive
 from surefind.fusion.features import Rarity, alpha_at, of_scores, of_words, rich
 from surefind.fusion.join import from_floor, join, min_max
 from surefind.fusion.trees import Trees

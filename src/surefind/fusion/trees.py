@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from surefind.arrays import read_archive
+from surefind.disk.arrays import read_archive
 from surefind.types import Floats
 
 Ints = NDArray[np.int32]

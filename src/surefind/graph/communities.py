@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.arrays import check_length, check_range, checked_array, read_archive
+from surefind.disk.arrays import check_length, check_range, checked_array, read_archive
 from surefind.errors import MissingPartError
 from surefind.graph.derive import TITLED, Graph
 from surefind.graph.relations import relate

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
+from surefind.disk.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.graph.names import Lexicon, key_of, title_forms
 from surefind.protocols import Extractor, Progress
 from surefind.text.links import linked_path

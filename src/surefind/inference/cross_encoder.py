@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from surefind.cores import usable_cores
 from surefind.errors import SurefindError
 from surefind.inference.encoder import open_session
 from surefind.inference.folder import OnnxFolder
 from surefind.inference.pairs import PairTokenizer, title_of
+from surefind.running.cores import usable_cores
+from surefind.running.workers import Workers
 from surefind.types import Chunk, Floats
-from surefind.workers import Workers
 
 MAX_TOKENS = 256
 _TYPES = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from surefind.cores import usable_cores
 from surefind.errors import SurefindError
 from surefind.inference.folder import OnnxFolder
 from surefind.protocols import Progress
+from surefind.running.cores import usable_cores
+from surefind.running.workers import Workers
 from surefind.store.version import FileVersion, file_version
 from surefind.types import FloatArray
-from surefind.workers import Workers
 
 _MAX_CHARACTERS = 20_000
 """Longer texts are cut before tokenizing, so that a huge text costs no more; no encoder here reads as much."""

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from surefind.disk.sealed import check_files, unsealed
 from surefind.errors import CorruptIndexError
-from surefind.sealed import check_files, unsealed
 
 RECORD = "record.json"
 

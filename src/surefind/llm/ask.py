@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.llm.chat import Usable, complete_many
-from surefind.notes import count_without_model, note
 from surefind.prompts.values import Completion, Message
+from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from surefind.llm.openai import closed, count
 from surefind.llm.settings import LLMSettings
 from surefind.net.bedrock import bedrock_client, explained
 from surefind.prompts.values import Completion, Request
-from surefind.workers import with_timeout
+from surefind.running.workers import with_timeout
 
 _ADVICE = {
     "ThrottlingException": "Lower concurrency. Run it again later: finished answers are in the cache.",

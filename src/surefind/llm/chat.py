@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from surefind import notes
 from surefind.errors import AnswerError, BudgetError, RefusedError, SurefindError, UsageError
 from surefind.llm.address import Address
 from surefind.llm.cache import CompletionCache
@@ -23,6 +22,7 @@ from surefind.llm.prices import Price, most_tokens, tokens
 from surefind.prompts.meter import Meter
 from surefind.prompts.values import Completion, Message, Request
 from surefind.protocols import ChatModel, Progress
+from surefind.running import notes
 
 Usable = Callable[[int, Completion], bool]
 """Whether the step can use the answer to the prompt at this place."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from surefind.disk.folders import located
 from surefind.errors import AnswerError, MissingPartError, UsageError
-from surefind.folders import located
 from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
 from surefind.prompts.values import Completion, Request

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from heapq import heapreplace
 from typing import Any
 
-from surefind import notes
 from surefind.errors import BudgetError, SurefindError
-from surefind.notes import Collected
 from surefind.protocols import Progress
-from surefind.workers import Workers
+from surefind.running import notes
+from surefind.running.notes import Collected
+from surefind.running.workers import Workers
 
 
 def map_calls(

@@ -8,8 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import SpecError, StoreError, choices
-from surefind.sealed import sealed, unsealed
 from surefind.store.version import FileVersion, file_version
 
 if TYPE_CHECKING:

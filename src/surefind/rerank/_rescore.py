@@ -25,9 +25,9 @@ import numpy as np
 from surefind.inference.pairs import title_of
 from surefind.protocols import Passages, Services
 from surefind.rerank._order import Decided, reordered
+from surefind.running.workers import Workers
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Floats, Query, Rankings, ScoreArray
-from surefind.workers import Workers
 
 _BESIDE = 700
 """Characters of a question and the passage beside it; a model reads about as much of them."""

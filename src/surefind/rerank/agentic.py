@@ -22,11 +22,11 @@ from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.permutation import in_order, shown
 from surefind.llm.reply import read_object
-from surefind.notes import note
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Message, Workload
 from surefind.protocols import Fuser, Passages, Reaching, Services
 from surefind.rerank._order import reordered
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

@@ -26,8 +26,8 @@ from surefind.abilities import Sourced, declared, implements
 from surefind.confidence.measures import OF_RETRIEVERS, When, confidence, features
 from surefind.confidence.saved import Calibration, find_calibration
 from surefind.errors import SpecError
-from surefind.notes import note
 from surefind.protocols import Passages, Reranker, Services
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import PAD, Floats, Query, Rankings
 

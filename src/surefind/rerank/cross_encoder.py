@@ -19,15 +19,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.disk.folders import located
 from surefind.errors import MissingPartError
-from surefind.folders import located
 from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.inference.folder import graph_version
 from surefind.inference.record import questions_learnt
-from surefind.notes import note
 from surefind.protocols import Passages, Services
 from surefind.rerank._rescore import Blend, cached_scorer
 from surefind.rerank._torch import TorchCrossEncoder
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.store.version import FileVersion
 from surefind.types import Chunk, Floats, Query, Rankings

@@ -25,9 +25,9 @@ from surefind.net.batches import BYTES_PER_TOKEN, sendable
 from surefind.net.connections import shared
 from surefind.net.endpoint import Endpoint, need_httpx, refuse_secrets
 from surefind.net.trust import is_local
-from surefind.notes import spend
 from surefind.protocols import Passages, Services
 from surefind.rerank._rescore import Blend, cached_scorer
+from surefind.running.notes import spend
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Floats, Query, Rankings
 

@@ -28,10 +28,10 @@ from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, merge, read_order
 from surefind.llm.trained import trained_prompt
-from surefind.notes import note
 from surefind.prompts.values import Calls, Message, Workload
 from surefind.protocols import Passages, Services
 from surefind.rerank._order import reordered
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

@@ -23,11 +23,11 @@ from surefind.llm import estimate
 from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, read_order
-from surefind.notes import note
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Passages, Reaching, Services
 from surefind.rerank._order import reordered
 from surefind.rerank._slide import Slide, calls
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
 

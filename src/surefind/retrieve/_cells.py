@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.arrays import check_length, check_offsets, check_range, read_array
-from surefind.blocks import Watch, watched
+from surefind.disk.arrays import check_length, check_offsets, check_range, read_array
+from surefind.disk.blocks import Watch, watched
 from surefind.retrieve._plain import constant
 from surefind.types import BoolArray, FloatArray, IdArray, IntArray
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from surefind.arrays import check_length, read_array
+from surefind.disk.arrays import check_length, read_array
 from surefind.errors import SurefindError
 from surefind.graph.communities import Communities, communities
 from surefind.graph.derive import Graph

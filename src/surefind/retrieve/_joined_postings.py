@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.abilities import Part
-from surefind.arrays import check_length, check_range, read_array
+from surefind.disk.arrays import check_length, check_range, read_array
 from surefind.retrieve._counting import Statistics
 from surefind.retrieve._joined import Division
 from surefind.retrieve._postings import Postings

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.arrays import check_offsets, check_range, read_array, strings
+from surefind.disk.arrays import check_offsets, check_range, read_array, strings
 from surefind.graph import kernels
 from surefind.graph.index import best
 from surefind.graph.walk import pagerank

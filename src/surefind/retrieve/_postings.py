@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.abilities import query_tokens
-from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
-from surefind.blocks import Watch, watched
+from surefind.disk.arrays import check_length, check_offsets, check_range, read_array, strings
+from surefind.disk.blocks import Watch, watched
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._counting import Merging, Saturation, Statistics, posted, read_terms, shaped
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.arrays import check_length
+from surefind.disk.arrays import check_length
 from surefind.retrieve import _tfidf_kernels
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._tfidf import Features, nothing

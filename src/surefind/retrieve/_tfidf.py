@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.analyze import analyze
-from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
+from surefind.disk.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
 from surefind.retrieve._plain import constant

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from surefind.arrays import read_array
-from surefind.blocks import Watch, watched
+from surefind.disk.arrays import read_array
+from surefind.disk.blocks import Watch, watched
 from surefind.errors import CorruptIndexError
 from surefind.protocols import QueryEmbedder
 from surefind.retrieve._cells import Cells

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.arrays import check_length, check_range, read_array, strings
+from surefind.disk.arrays import check_length, check_range, read_array, strings
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve._terms import Terms
 from surefind.types import BoolArray, IntArray

@@ -23,13 +23,13 @@ import numpy as np
 from surefind import spec
 from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
 from surefind.llm import estimate
-from surefind.notes import count_without_model, note
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
+from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
 from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 

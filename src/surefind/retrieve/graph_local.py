@@ -29,13 +29,13 @@ from surefind.errors import SurefindError
 from surefind.extract.llm import LLM
 from surefind.llm import estimate
 from surefind.llm.ask import note_failures
-from surefind.notes import note
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Index, Progress, Retriever, Reuse
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
+from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 

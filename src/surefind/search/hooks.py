@@ -13,8 +13,8 @@ from functools import partial
 
 from surefind.abilities import name_of
 from surefind.errors import SurefindError
-from surefind.notes import FELL_BACK, collecting, note
 from surefind.protocols import Fuser, Reranker, Retriever
+from surefind.running.notes import FELL_BACK, collecting, note
 from surefind.types import Rankings, TraceEntry
 
 Work = Callable[[], Rankings]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from surefind.adoption import Change, build, build_calls, missing, prepare, write
 from surefind.bench.plan import Contender, short
-from surefind.config import Settings
 from surefind.kb import KnowledgeBase
+from surefind.kb.adoption import Change, build, build_calls, missing, prepare, write
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
+from surefind.settings.config import Settings
 
 
 def change_for(base: KnowledgeBase, found: Contender) -> Change:

@@ -19,13 +19,13 @@ from collections import defaultdict
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from surefind.adoption import Change, build, prepare_undo, write
-from surefind.config import FILE_NAME, TEMPLATE, Settings, parse_settings
 from surefind.errors import ConfigError, UsageError
 from surefind.kb import KnowledgeBase
+from surefind.kb.adoption import Change, build, prepare_undo, write
 from surefind.redact import redacted
 from surefind.serve.http.settings import serve_settings
-from surefind.settings_file import read_settings
+from surefind.settings.config import FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.settings.file import read_settings
 
 MARK = "[redacted]"
 EDIT = "an edit of the settings"

@@ -8,7 +8,7 @@ import sys
 from typing import NoReturn
 
 from surefind.errors import DiskFullError, StoreError, denied_message, is_denied, is_full
-from surefind.workers import still_working
+from surefind.running.workers import still_working
 
 INTERRUPTED = 130
 """Exit code after Ctrl-C: 128 + SIGINT, as shells report it."""

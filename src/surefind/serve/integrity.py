@@ -150,8 +150,8 @@ def _models(kb: KnowledgeBase) -> str:
 
 def _records(kb: KnowledgeBase) -> str:
     """The small files that only some commands read."""
-    from surefind.adoption import kept_changes
-    from surefind.sealed import unsealed
+    from surefind.disk.sealed import unsealed
+    from surefind.kb.adoption import kept_changes
     from surefind.store import session
 
     _all([partial(kept_changes, kb.folder)])

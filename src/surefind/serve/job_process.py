@@ -23,8 +23,8 @@ SECONDS_BETWEEN = 0.5
 def main() -> None:
     try:
         request = json.loads(sys.stdin.buffer.read())
-        from surefind.cores import collect_less
         from surefind.errors import SurefindError
+        from surefind.running.cores import collect_less
         from surefind.serve.events import Failure
         from surefind.serve.failing import explained, leave
     except KeyboardInterrupt:
@@ -67,7 +67,7 @@ def _run(channel: _Channel, kind: str, folder: str, author: str, groups: list[st
     from pathlib import Path
 
     from surefind.access import Access
-    from surefind.folders import lead_from
+    from surefind.disk.folders import lead_from
     from surefind.kb import KnowledgeBase
     from surefind.serve.events import Message, ProgressEvent, Result
     from surefind.serve.progress import ProgressLog

@@ -19,14 +19,14 @@ from urllib.request import getproxies
 
 from surefind import spec
 from surefind.abilities import declared
+from surefind.disk.folders import located
 from surefind.errors import SurefindError
-from surefind.folders import located
 from surefind.kb import KnowledgeBase
+from surefind.kb.status import models_of
 from surefind.llm.address import parse_model
 from surefind.net import trust
 from surefind.protocols import Embedder
 from surefind.redact import redacted
-from surefind.status import models_of
 
 _SECONDS = 2.0
 """How long to wait for a server."""

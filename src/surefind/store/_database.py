@@ -7,8 +7,8 @@ import sqlite3
 from functools import partial
 from pathlib import Path
 
+from surefind.disk.folders import private_folder
 from surefind.errors import StoreError
-from surefind.folders import private_folder
 from surefind.store._schema import FORMAT
 from surefind.store.checked import CheckedRows, open_to_read, open_to_write, unreadable
 from surefind.store.connection import Connection, Connections, Lent, closed

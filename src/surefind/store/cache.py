@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from surefind.disk.folders import private_folder
 from surefind.errors import is_denied, is_full
-from surefind.folders import private_folder
 from surefind.store.checksums import checksum
 from surefind.store.connection import Connection, closed
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from surefind.disk.folders import private_folder
 from surefind.errors import DamagedError, StoreError, is_denied
-from surefind.folders import private_folder
 from surefind.store import session
 from surefind.store.checked import (
     PATIENCE,

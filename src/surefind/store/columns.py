@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from surefind.access import PATH, Filter
-from surefind.arrays import check_length, check_offsets, check_range, read_array, strings
+from surefind.disk.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.types import BoolArray, IntArray
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from surefind.abilities import declared
-from surefind.blocks import MANIFEST, check_blocks, list_blocks
-from surefind.cores import usable_cores
+from surefind.disk.blocks import MANIFEST, check_blocks, list_blocks
+from surefind.disk.sealed import check_files, list_files, sealed, unsealed
 from surefind.errors import CorruptIndexError, SurefindError
 from surefind.protocols import Index, Retriever, Services
-from surefind.sealed import check_files, list_files, sealed, unsealed
-from surefind.workers import started
+from surefind.running.cores import usable_cores
+from surefind.running.workers import started
 
 FORMAT = 4
 """The format of the files. Increase it when the files change: an index of another format is never read or reused."""

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
+from surefind.disk.folders import private_folder
 from surefind.errors import LockedError, NothingIndexedError
-from surefind.folders import private_folder
 from surefind.protocols import OnProgress
 from surefind.redact import redacted
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from surefind.abilities import Growing, Part, implements
-from surefind.arrays import read_array
+from surefind.disk.arrays import read_array
 from surefind.errors import CorruptIndexError
 from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.store.indexes import IndexStore

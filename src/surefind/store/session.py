@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from surefind.sealed import sealed, unsealed
+from surefind.disk.sealed import sealed, unsealed
 
 NAME = "session.json"
 """The mark of the catalogue."""

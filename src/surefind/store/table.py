@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.arrays import check_length, read_array
+from surefind.disk.arrays import check_length, read_array
 from surefind.errors import PassageError
 from surefind.protocols import SKETCH
 from surefind.store.columns import Columns

@@ -11,10 +11,10 @@ from surefind.access import Access
 from surefind.bench.engine import OWNER, Bench, Scored
 from surefind.bench.plan import Contender, Plan, distinct, parse_measures
 from surefind.bench.run import unseen
+from surefind.disk.sealed import digest
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress
-from surefind.sealed import digest
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 from surefind.write.quote import paid_extractor

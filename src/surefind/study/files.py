@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from surefind.folders import private_folder
-from surefind.sealed import sealed
+from surefind.disk.folders import private_folder
+from surefind.disk.sealed import sealed
 from surefind.study.html import render
 
 

@@ -17,10 +17,10 @@ from surefind.bench.cost import quote_for
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.report import environment
+from surefind.disk.sealed import digest
 from surefind.errors import SurefindError
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
-from surefind.sealed import digest
 from surefind.store.needs import identity
 from surefind.study.desk import Collection, Desk, Options, asks_model
 from surefind.study.stage import Before, Stage, Study

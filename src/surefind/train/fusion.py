@@ -14,6 +14,7 @@ import numpy as np
 
 from surefind import __version__, spec
 from surefind.bench.plan import short
+from surefind.disk.sealed import list_files, sealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
@@ -28,7 +29,6 @@ from surefind.fusion.provenance import differences, drift
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress, Retriever
-from surefind.sealed import list_files, sealed
 from surefind.search.pipeline import Pipeline
 from surefind.spec import Stage
 from surefind.store.lock import training_lock

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from surefind import spec
+from surefind.disk.folders import located
 from surefind.embed.onnx import Onnx
 from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import MissingPartError, SpecError
-from surefind.folders import located
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.train.pairs import ALL_SOURCES, SOURCES

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from surefind.disk.sealed import list_files, sealed
 from surefind.inference.record import RECORD, record_of
 from surefind.kb import KnowledgeBase
-from surefind.sealed import list_files, sealed
 
 
 def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from surefind import spec
 from surefind.bench.plan import Contender, distinct, short
-from surefind.config import Settings
 from surefind.fuse.convex import Convex
 from surefind.rerank.cross_encoder import CrossEncoder
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
+from surefind.settings.config import Settings
 from surefind.write.layout import Layout
 
 _WORDS = ("bm25", "bm25(k1=0.9, b=0.4)", "bm25(k1=1.2)", "bm25(b=0.5)", "bm25(analyzer=plain)")

@@ -16,11 +16,11 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any
 
-from surefind.cores import usable_cores
 from surefind.errors import SourceError
 from surefind.files.limits import OUT_OF_MEMORY, Limits
 from surefind.files.readers import Readers
-from surefind.workers import check_stopped
+from surefind.running.cores import usable_cores
+from surefind.running.workers import check_stopped
 
 _PIECE = 1 << 16
 """Bytes read from a pipe, or written to it, at a time."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from surefind.errors import SourceError
-from surefind.notes import collecting
 from surefind.protocols import Services
+from surefind.running.notes import collecting
 from surefind.types import Chunk, Document
 from surefind.write.layout import Layout
 from surefind.write.reading import Reading

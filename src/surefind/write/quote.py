@@ -17,7 +17,7 @@ from surefind.store.catalogue import Catalogue
 from surefind.store.needs import innermost
 
 if TYPE_CHECKING:
-    from surefind.config import Settings
+    from surefind.settings.config import Settings
 
 _CHUNK_TOKENS = 250
 """The assumed tokens of a passage, for estimates before anything is cut."""

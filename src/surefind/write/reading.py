@@ -19,12 +19,12 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from surefind.abilities import declared
-from surefind.cores import usable_cores
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.limits import Limits
 from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
+from surefind.running.cores import usable_cores
 from surefind.types import Chunk, Document
 from surefind.write.children import BrokenChildError, Child, out_of_memory, settings_of, spares
 from surefind.write.prepare import CutTask, Prepared, Task, chunks_from, from_data

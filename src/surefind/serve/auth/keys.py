@@ -23,9 +23,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from surefind.access import checked_name
+from surefind.disk.folders import private_folder
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import StoreError, UsageError
-from surefind.folders import private_folder
-from surefind.sealed import sealed, unsealed
 from surefind.serve.auth.caller import TOKEN, Caller, NotAuthenticatedError, scopes_of
 from surefind.store.lock import keys_lock
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from surefind.folders import private_folder
+from surefind.disk.folders import private_folder
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600

@@ -13,9 +13,9 @@ from surefind.serve.cli._common import progress
 from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
-    from surefind.adoption import Change
     from surefind.bench.plan import Contender
     from surefind.kb import KnowledgeBase
+    from surefind.kb.adoption import Change
     from surefind.prompts.values import Calls
 
 UNDO = "surefind use --undo"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.disk.folders import lead_from, nearest
 from surefind.errors import StoreError
-from surefind.folders import lead_from, nearest
 from surefind.serve.plain import plain
 from surefind.serve.terminal import clean_streams, escaped, screen
 
@@ -88,7 +88,7 @@ def list_problems(what: str, problems: Sequence[Problem], most: int = _SHOWN, er
 def tell_problems(*bases: KnowledgeBase) -> None:
     """Says on stderr which files were not read, or not completely, and which documents are left to the owner: these are
     missing in what is measured or learnt."""
-    from surefind.status import problems_of
+    from surefind.kb.status import problems_of
 
     found = [problem for base in dict.fromkeys(bases) for problem in problems_of(base.catalogue)]
     list_problems("problems of its documents", found, err=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+from surefind.disk.folders import DATA_FOLDER, FILE_NAME, nearest
 from surefind.errors import StoreError
-from surefind.folders import DATA_FOLDER, FILE_NAME, nearest
 
 _SLOW = ("rich", "pydantic")
 _KB = re.compile(r"(?:^|\s)--kb[ =](\S+)")
@@ -31,7 +31,7 @@ def without_slow_modules() -> None:
 
 def pipelines() -> list[str]:
     """Names of the built-in pipelines, and of those in surefind.toml or of the default ones."""
-    from surefind.template import BUILT_IN, TEMPLATE
+    from surefind.settings.template import BUILT_IN, TEMPLATE
 
     folder = _folder()
     if folder is None:

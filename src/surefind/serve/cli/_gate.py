@@ -13,8 +13,8 @@ from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
     from surefind.bench.gate import ExamGate
-    from surefind.gate import Gate
     from surefind.kb import KnowledgeBase
+    from surefind.kb.gate import Gate
     from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress
 
@@ -38,7 +38,7 @@ class Guard:
     @property
     def gate(self) -> Gate | None:
         if self._off:
-            from surefind.gate import always_open
+            from surefind.kb.gate import always_open
 
             return always_open
         return self._exam

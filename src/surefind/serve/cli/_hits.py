@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from surefind.notes import FELL_BACK
+from surefind.running.notes import FELL_BACK
 from surefind.serve.cli._common import console
 from surefind.serve.markup import without_markup
 from surefind.serve.words import pieces, sought

@@ -24,8 +24,8 @@ MeasureName = Annotated[str, typer.Option("--measure", "-m", help="The rank meas
 
 
 def load_exam(kb: Path, name: str) -> Exam:
-    from surefind.config import DATA_FOLDER
     from surefind.exam.store import ExamStore
+    from surefind.settings.config import DATA_FOLDER
 
     return ExamStore(kb.resolve() / DATA_FOLDER / "exams").load(name)
 

@@ -10,7 +10,7 @@ from surefind.errors import UsageError
 from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json
 
 if TYPE_CHECKING:
-    from surefind.decisions import Decision
+    from surefind.kb.decisions import Decision
 
 _CHECK = "check"
 
@@ -36,9 +36,9 @@ def access(
     covers them, and there is no default. It exits with 1 if there are any, for use in CI.
     """
     from surefind.access import Access
-    from surefind.decisions import decisions
     from surefind.kb import KnowledgeBase
-    from surefind.status import problems_of
+    from surefind.kb.decisions import decisions
+    from surefind.kb.status import problems_of
 
     if action not in ("", _CHECK):
         raise UsageError(f"There is no action {action!r}. Write: surefind access, or surefind access check.")

@@ -145,10 +145,10 @@ def bench(
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
-    from surefind.config import FILE_NAME
     from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
-    from surefind.settings_file import check_writable
+    from surefind.settings.config import FILE_NAME
+    from surefind.settings.file import check_writable
 
     access = Access.of(*(group or ()))
     others: dict[str, object] = {"--layout": layouts, "--beir": beir, "--measure": measure, "--save": save}
@@ -284,7 +284,7 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
 def _save(report: dict[str, Any], path: Path) -> None:
     import json
 
-    from surefind.sealed import sealed
+    from surefind.disk.sealed import sealed
 
     path.parent.mkdir(parents=True, exist_ok=True)
     slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}

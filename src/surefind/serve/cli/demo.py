@@ -35,10 +35,10 @@ def demo(
     them restricted to access groups, some superseded, with 175 questions that its staff would ask.
     """
     from surefind.access import Access
-    from surefind.config import FILE_NAME, TEMPLATE
     from surefind.kb import KnowledgeBase
-    from surefind.sample import sample_folder, sample_vectors
+    from surefind.kb.sample import sample_folder, sample_vectors
     from surefind.serve.cli import _hits, sync
+    from surefind.settings.config import FILE_NAME, TEMPLATE
 
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / FILE_NAME).exists():
@@ -82,7 +82,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.exam.formats.table import read_table
     from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
-    from surefind.sample import sample_questions
+    from surefind.kb.sample import sample_questions
     from surefind.serve.bench_plan import compared, plan_for
 
     what = compared(base, None, [], [], [])

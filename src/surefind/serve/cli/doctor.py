@@ -122,7 +122,7 @@ def _disk(kb: Path) -> str:
 
 
 def _settings(kb: Path) -> str:
-    from surefind.config import FILE_NAME, load_settings
+    from surefind.settings.config import FILE_NAME, load_settings
 
     settings = load_settings(kb / FILE_NAME)
     where = FILE_NAME if (kb / FILE_NAME).exists() else "defaults (no surefind.toml)"
@@ -152,7 +152,7 @@ def _verify(kb: Path) -> str:
 
 def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
     """Returns the checks for damage, one for each kind of file; none before the first sync."""
-    from surefind.config import DATA_FOLDER
+    from surefind.settings.config import DATA_FOLDER
     from surefind.store.catalogue import NAME
 
     if not (kb / DATA_FOLDER / NAME).exists():

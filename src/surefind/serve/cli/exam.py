@@ -31,8 +31,8 @@ def register(parent: typer.Typer) -> None:
 
 
 def _store(kb: Path) -> ExamStore:
-    from surefind.config import DATA_FOLDER
     from surefind.exam.store import ExamStore
+    from surefind.settings.config import DATA_FOLDER
 
     return ExamStore(kb.resolve() / DATA_FOLDER / "exams")
 
@@ -285,7 +285,7 @@ def delete(
 def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[str]]:
     """Finds the reports that used these versions of an exam, and the files of damaged ones."""
     from surefind.bench.saved import read_data
-    from surefind.config import DATA_FOLDER
+    from surefind.settings.config import DATA_FOLDER
 
     found, damaged = [], []
     for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):

@@ -35,8 +35,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _store(kb: Path) -> ExamStore:
-    from surefind.config import DATA_FOLDER
     from surefind.exam.store import ExamStore
+    from surefind.settings.config import DATA_FOLDER
 
     return ExamStore(kb.resolve() / DATA_FOLDER / "exams")
 
@@ -95,8 +95,8 @@ def queries(
     A search keeps its query only if surefind.toml says `keep_queries = true` below `[exam]`. Queries older than
     `keep_days` are deleted.
     """
-    from surefind.config import DATA_FOLDER, FILE_NAME, load_settings
     from surefind.exam.queries import QueryLog
+    from surefind.settings.config import DATA_FOLDER, FILE_NAME, load_settings
 
     settings = load_settings(kb.resolve() / FILE_NAME)
     log = QueryLog(kb.resolve() / DATA_FOLDER, settings.keep_days)

@@ -62,8 +62,8 @@ def diff(
     as_json: Json = False,
 ) -> None:
     """Show which documents changed between two generations, or the changed lines of one document."""
-    from surefind.changes import compare, compare_texts
     from surefind.kb import KnowledgeBase
+    from surefind.kb.changes import compare, compare_texts
 
     with KnowledgeBase.open(kb) as base:
         if document:

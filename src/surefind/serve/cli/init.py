@@ -26,8 +26,8 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a surefind.toml with every setting explained. It is optional: the defaults are the same without it."""
-    from surefind.config import FILE_NAME, TEMPLATE
     from surefind.errors import ConfigError
+    from surefind.settings.config import FILE_NAME, TEMPLATE
 
     path = kb.resolve() / FILE_NAME
     if path.exists() and not force:

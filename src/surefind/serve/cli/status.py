@@ -9,7 +9,7 @@ import typer
 from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, megabytes, print_json
 
 if TYPE_CHECKING:
-    from surefind.status import Status
+    from surefind.kb.status import Status
 
 
 def register(app: typer.Typer) -> None:

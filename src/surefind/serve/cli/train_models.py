@@ -160,9 +160,9 @@ def _train(
     kb: Any,
     as_json: bool,
 ) -> None:
-    from surefind.adoption import check_free
     from surefind.bench.names import find_pipeline
     from surefind.kb import KnowledgeBase
+    from surefind.kb.adoption import check_free
     from surefind.measure.names import parse_measure
     from surefind.train.fusion import check_name
     from surefind.train.job import Job
@@ -192,7 +192,7 @@ def _train(
 
 
 def _put_to_use(base: KnowledgeBase, job: Job, made: dict[str, Any], report: OnProgress | None) -> None:
-    from surefind.adoption import build, prepare, write
+    from surefind.kb.adoption import build, prepare, write
     from surefind.search.pipeline import Pipeline
 
     change = prepare(base.folder, job.name, Pipeline.parse(made["use"]))

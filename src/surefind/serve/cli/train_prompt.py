@@ -69,10 +69,10 @@ def prompt(
     for llm_weights, the questions on which weights matter most. The prompt is saved with the knowledge base. Measure it
     on the other half with `surefind bench`.
     """
-    from surefind.config import DATA_FOLDER
     from surefind.exam.store import ExamStore
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
+    from surefind.settings.config import DATA_FOLDER
     from surefind.train.prompt import check_name
     from surefind.train.weight_examples import weigh_examples
 

@@ -14,8 +14,8 @@ from surefind.serve.cli._common import HERE, Folder, Json, print_json
 from surefind.serve.cli._money import Budget, Yes
 
 if TYPE_CHECKING:
-    from surefind.adoption import Change
     from surefind.kb import KnowledgeBase
+    from surefind.kb.adoption import Change
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +65,7 @@ def use(
 
 
 def _undoing(base: KnowledgeBase) -> Change:
-    from surefind.adoption import prepare_undo
+    from surefind.kb.adoption import prepare_undo
 
     return prepare_undo(base.folder)
 

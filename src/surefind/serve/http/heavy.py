@@ -19,8 +19,8 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from surefind.errors import SurefindError
+from surefind.running.workers import started
 from surefind.serve.http.rate import Places
-from surefind.workers import started
 
 LOOK_SECONDS = 1.0
 """Seconds after which a request looks whether its caller is still let in."""

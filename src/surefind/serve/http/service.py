@@ -15,7 +15,6 @@ from fastapi import Depends, Request
 
 from surefind.access import Access, access_lists
 from surefind.bench.preview import Preview
-from surefind.config import Settings
 from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
@@ -30,6 +29,7 @@ from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.settings import ServeSettings
+from surefind.settings.config import Settings
 from surefind.store.rows import Version
 
 LOG = logging.getLogger("surefind.serve")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from surefind.access import checked_name
-from surefind.cores import usable_cores
 from surefind.errors import ConfigError, UsageError, choices
+from surefind.running.cores import usable_cores
 from surefind.serve.auth.tokens import Oidc
 
 _OIDC = tuple(field.name for field in fields(Oidc))

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
 from surefind.access import Access, access_lists
-from surefind.decisions import Decision
 from surefind.desk.source import shown
 from surefind.errors import NotFoundError
+from surefind.kb.decisions import Decision
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, sees

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.arrays import check_length, read_array
+from surefind.disk.arrays import check_length, read_array
 from surefind.protocols import Retriever
 from surefind.store.backends.milvus.expressions import both
 from surefind.store.backends.milvus.words import Statistics

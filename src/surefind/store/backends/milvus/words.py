@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from surefind import spec
 from surefind.abilities import query_tokens
-from surefind.arrays import check_length, read_array, strings
+from surefind.disk.arrays import check_length, read_array, strings
 from surefind.protocols import Analyzer
 
 DRIFT = 0.02

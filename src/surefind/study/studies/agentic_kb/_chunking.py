@@ -9,7 +9,7 @@ import numpy as np
 
 from surefind.bench.engine import OWNER, Scored
 from surefind.bench.plan import Contender, on_layout
-from surefind.notes import collecting
+from surefind.running.notes import collecting
 from surefind.study.desk import Desk
 from surefind.study.scores import summary
 from surefind.study.stage import Before

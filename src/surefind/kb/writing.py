@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from surefind.errors import NothingIndexedError, UsageError
 
 if TYPE_CHECKING:
-    from surefind.config import Settings
     from surefind.desk.store import Desk
-    from surefind.gate import Gate
+    from surefind.kb.gate import Gate
     from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress, Retriever
     from surefind.search.pipeline import Pipeline
     from surefind.services import LocalServices
+    from surefind.settings.config import Settings
     from surefind.store.backends.local import LocalBackend
     from surefind.store.catalogue import Catalogue
     from surefind.store.rows import Generation
@@ -183,7 +183,7 @@ class Writing:
     ) -> Iterator[Writer]:
         """Opens a writer. With `trial`, its readers count words over what a caller may read, whatever the settings say:
         a backend elsewhere cannot."""
-        from surefind.gate import admission
+        from surefind.kb.gate import admission
         from surefind.store.backends.choice import backend_of
         from surefind.store.failures import explaining
         from surefind.write.reading import Reading
@@ -223,6 +223,7 @@ class Writing:
         if given is None and self.settings.gate:
             raise UsageError(
                 "surefind.toml says gate = true, and this call has no gate. Pass "
-                "gate=surefind.bench.gate.ExamGate(kb), or gate=surefind.gate.always_open to publish without a check."
+                "gate=surefind.bench.gate.ExamGate(kb), or gate=surefind.kb.gate.always_open to publish without a "
+                "check."
             )
         return given

@@ -18,15 +18,15 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from surefind.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.disk.folders import private_folder
+from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ConfigError, NothingIndexedError, UsageError
-from surefind.folders import private_folder
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Retriever
-from surefind.sealed import sealed, unsealed
 from surefind.search.pipeline import Pipeline
-from surefind.settings_file import Place, changed, check_writable, read_settings, value_of, write_settings
+from surefind.settings.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.settings.file import Place, changed, check_writable, read_settings, value_of, write_settings
 from surefind.write.layout import Layout
 from surefind.write.quote import known_files, sync_calls
 

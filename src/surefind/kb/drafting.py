@@ -12,17 +12,17 @@ from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from surefind.errors import NothingIndexedError, SourceError, StoreError, UsageError
-from surefind.workers import check_stopped
+from surefind.running.workers import check_stopped
 
 if TYPE_CHECKING:
     from surefind.access import Access
-    from surefind.config import Settings
     from surefind.desk.store import Content, Desk
     from surefind.desk.values import Base, Draft
-    from surefind.gate import Gate
+    from surefind.kb.gate import Gate
     from surefind.protocols import OnProgress, Retriever
     from surefind.search.reader import Reader
     from surefind.services import LocalServices
+    from surefind.settings.config import Settings
     from surefind.store.catalogue import Catalogue
     from surefind.types import Chunk, Document
     from surefind.write.layout import Layout
@@ -199,7 +199,7 @@ class Drafting:
     def trial(self, number: int, look: Callable[[Reader, Reader], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
         that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest. Work that
-        was stopped (`surefind.workers`) ends at its next step."""
+        was stopped (`surefind.running.workers`) ends at its next step."""
         from surefind.desk.publishing import build_only
 
         if self.catalogue.current() is None:

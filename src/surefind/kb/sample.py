@@ -7,8 +7,8 @@ from pathlib import Path
 
 from surefind.errors import MissingPartError
 
-_PACKAGED = Path(__file__).parent / "sample"
-_CLONE = Path(__file__).parents[2] / "examples"
+_PACKAGED = Path(__file__).parents[1] / "sample"
+_CLONE = Path(__file__).parents[3] / "examples"
 VECTORS = "vectors.npz"
 """The name of the file of vectors, beside the questions."""
 
@@ -32,7 +32,7 @@ def sample_vectors() -> list[tuple[bytes, bytes]]:
     They are those of the bundled encoder in the default layout (`scripts/sample_vectors.py`). A row's key is a hash of
     the encoder and the text, so where one of them has changed, the vector is computed as for any other document.
     """
-    from surefind.arrays import read_archive
+    from surefind.disk.arrays import read_archive
 
     path = sample_folder().parent / VECTORS
     if not path.is_file():

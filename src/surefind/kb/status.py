@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.access import Access
-from surefind.config import Settings
 from surefind.redact import redacted
 from surefind.search.reader import Reader
+from surefind.settings.config import Settings
 from surefind.store.backend import Backend
 from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Source

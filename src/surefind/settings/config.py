@@ -12,18 +12,18 @@ from typing import Any, get_args
 from surefind import spec
 from surefind.access import PathRule, checked_name
 from surefind.desk.settings import DeskSettings
+from surefind.disk.folders import DATA_FOLDER as DATA_FOLDER
+from surefind.disk.folders import FILE_NAME as FILE_NAME
 from surefind.errors import ConfigError, SpecError, UsageError, choices
 from surefind.files.limits import Limits
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, FollowLinks
-from surefind.folders import DATA_FOLDER as DATA_FOLDER
-from surefind.folders import FILE_NAME as FILE_NAME
 from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
+from surefind.settings.template import BUILT_IN
+from surefind.settings.template import TEMPLATE as TEMPLATE
+from surefind.settings.toml_lines import line_of, mentioned_key
 from surefind.store.settings import StoreSettings
-from surefind.template import BUILT_IN
-from surefind.template import TEMPLATE as TEMPLATE
-from surefind.toml_lines import line_of, mentioned_key
 from surefind.types import Effort
 from surefind.write.layout import Layout
 

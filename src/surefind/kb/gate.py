@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from surefind.config import Settings
 from surefind.search.opening import Opening
 from surefind.search.reader import Reader
+from surefind.settings.config import Settings
 from surefind.write.writer import Writer
 
 Gate = Callable[[Reader, Reader], None]

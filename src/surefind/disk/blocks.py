@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.cores import usable_cores
 from surefind.errors import CorruptIndexError
-from surefind.workers import Workers
+from surefind.running.cores import usable_cores
+from surefind.running.workers import Workers
 
 MANIFEST = "manifest.json"
 """The file that lists the files of an index with their checksums."""

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from surefind.access import Access, checked_name
-from surefind.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
-from surefind.drafting import Drafting
 from surefind.errors import NotBuiltError, NothingIndexedError, StoreError
+from surefind.kb.drafting import Drafting
+from surefind.kb.writing import Writing
 from surefind.protocols import Retriever
 from surefind.search.current import Current
 from surefind.search.extent import Extent
@@ -30,6 +30,7 @@ from surefind.search.opening import Opening
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader, check_query
 from surefind.services import LocalServices
+from surefind.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 from surefind.store.backends.choice import backend_of
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
@@ -39,11 +40,10 @@ from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation, Version
 from surefind.types import Document, Effort, SearchResult
 from surefind.write.layout import Layout
-from surefind.writing import Writing
 
 if TYPE_CHECKING:
     from surefind.desk.store import Desk
-    from surefind.status import Status
+    from surefind.kb.status import Status
 
 
 class KnowledgeBase(Writing, Drafting):
@@ -260,7 +260,7 @@ class KnowledgeBase(Writing, Drafting):
 
     def status(self) -> Status:
         """Describes the knowledge base: documents, sources, indexes, generations, problems."""
-        from surefind.status import status_of
+        from surefind.kb.status import status_of
 
         with explaining(self.data):
             backend, drafts = self._backend(), self.desk.count()

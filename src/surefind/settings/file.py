@@ -21,8 +21,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AbstractTable, InlineTable, Item
 
-from surefind.config import TEMPLATE, parse_settings
 from surefind.errors import ConfigError, is_full
+from surefind.settings.config import TEMPLATE, parse_settings
 
 _BARE = re.compile(r"(?<!\r)\n")
 Place = tuple[str, ...]

@@ -1,0 +1,1 @@
+"""What every part keeps on disk: where it is, and how damage shows."""

@@ -1,0 +1,1 @@
+"""How work runs: cores, threads, what a stage reports."""

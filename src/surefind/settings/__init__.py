@@ -1,0 +1,1 @@
+"""surefind.toml: read, written anew, edited."""
