@@ -6,6 +6,7 @@ The key of a result is a hash of everything it depends on.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import zlib
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.disk.arrays import read_archive
+from surefind.disk.replacing import write_file
 from surefind.disk.sealed import sealed, unsealed
 from surefind.store import indexes
 from surefind.types import IdArray, Rankings
@@ -53,9 +55,9 @@ class RunCache:
         about = {"source": rankings.source, "signal": rankings.signal, "floor": rankings.floor}
         meta = json.dumps(sealed({**about, "arrays": _checksum(rankings.ids, rankings.scores)}))
         self.folder.mkdir(parents=True, exist_ok=True)
-        aside = self.folder / f".{key}.writing.npz"
-        np.savez(aside, ids=rankings.ids, scores=rankings.scores, meta=np.array(meta))
-        aside.replace(self.folder / f"{key}.npz")
+        made = io.BytesIO()
+        np.savez(made, ids=rankings.ids, scores=rankings.scores, meta=np.array(meta))
+        write_file(self.folder / f"{key}.npz", made.getvalue(), durable=False)
 
     def data(self, key: str) -> Any | None:
         if not self._read:
@@ -67,9 +69,8 @@ class RunCache:
 
     def put_data(self, key: str, value: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        aside = self.folder / f".{key}.writing"
-        aside.write_text(json.dumps(sealed({"value": value}), ensure_ascii=False), encoding="utf-8")
-        aside.replace(self.folder / f"{key}.json")
+        written = json.dumps(sealed({"value": value}), ensure_ascii=False)
+        write_file(self.folder / f"{key}.json", written, durable=False)
 
 
 def _checksum(ids: IdArray, scores: NDArray[Any]) -> int:

@@ -21,6 +21,7 @@ from typing import Any
 from surefind.bench.engine import Bench
 from surefind.bench.node import forget_here, rank_here
 from surefind.bench.plan import Contender, Plan
+from surefind.disk.replacing import write_file
 from surefind.kb import KnowledgeBase
 from surefind.settings.config import FILE_NAME
 from surefind.store.catalogue import NAME
@@ -88,9 +89,7 @@ def _keep(ray: Any, bench: Bench, done: Any) -> None:
     folder = bench.cache.folder
     folder.mkdir(parents=True, exist_ok=True)
     for name, data in files.items():
-        aside = folder / f".{name}.writing"
-        aside.write_bytes(data)
-        aside.replace(folder / name)
+        write_file(folder / name, data, durable=False)
 
 
 def _described(contender: Contender) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from surefind.confidence.builtin import builtin
 from surefind.confidence.predictor import Predictor
 from surefind.confidence.signals import NAMES, Kind
+from surefind.disk.replacing import write_file
 from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import StoreError
 from surefind.fusion.provenance import ENOUGH, alike
@@ -88,9 +89,7 @@ def write_answering(folder: Path, data: Mapping[str, Any]) -> Path:
     """Saves a calibration. `data` has the fields of `Answering`, the pipeline, the layout and the report."""
     place = place_of(folder, data["pipeline"], data["layout"])
     place.parent.mkdir(parents=True, exist_ok=True)
-    aside = place.with_name(f".{place.name}.writing")
-    aside.write_text(json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1), encoding="utf-8")
-    aside.replace(place)
+    write_file(place, json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1))
     return place
 
 

@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.predictor import Predictor
+from surefind.disk.replacing import write_file
 from surefind.disk.sealed import digest, sealed, unsealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.store.version import FileVersion, file_version
@@ -55,9 +56,7 @@ def write_calibration(folder: Path, data: Mapping[str, Any]) -> Path:
     """Saves a calibration under its name. `data` has the fields of `Calibration` and the report."""
     place = folder / str(data["name"]) / FILE
     place.parent.mkdir(parents=True, exist_ok=True)
-    aside = place.with_name(f".{FILE}.writing")
-    aside.write_text(json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1), encoding="utf-8")
-    aside.replace(place)
+    write_file(place, json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1))
     return place
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefind.disk.folders import private_folder
+from surefind.disk.replacing import write_file
 from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ExamError, choices
 from surefind.exam.candidates import Candidates
@@ -47,10 +48,8 @@ class ExamStore:
         header |= {"origin": made.origin, "corpus": made.corpus}
         header |= {"generator": made.generator} if made.generator else {}
         lines = [sealed(header), *map(query_to_json, made.queries)]
-        aside = folder / f".v{made.version:03}.writing"
-        aside.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8")
         file = folder / f"v{made.version:03}.jsonl"
-        aside.replace(file)
+        write_file(file, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
         return _read(file)  # as every later run loads it: numbers in the file are rounded
 
     def load(self, name: str, version: int | None = None) -> Exam:

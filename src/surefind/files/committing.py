@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from surefind.disk.replacing import write_file
 from surefind.errors import SourceError
 from surefind.files._git_program import git
 from surefind.files.limits import Limits
@@ -24,7 +24,8 @@ def commit_file(
         raise SourceError(f"{repository} is not the top folder of a git repository. Make one with: git init.")
     file = _inside(repository, path, below)
     try:
-        _write(file, data)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_file(file, data)
     except OSError as error:
         raise SourceError(f"{path} cannot be written to {repository} ({error.strerror}).") from None
     git(repository, "add", "--", f":(literal){path}", limits=limits)
@@ -52,15 +53,3 @@ def _inside(repository: Path, path: str, below: Sequence[Path]) -> Path:
             "top folder of a git repository."
         )
     return file
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Puts a new file in the place of the one that is there, if any: another name of that one keeps its content."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f".{secrets.token_hex(8)}")
-    try:
-        with aside.open("xb") as opened:
-            opened.write(data)
-        aside.replace(file)
-    finally:
-        aside.unlink(missing_ok=True)

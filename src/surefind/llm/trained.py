@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from surefind.disk.replacing import write_file
 from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.store.version import FileVersion, file_version
@@ -50,13 +51,11 @@ class TrainedPrompt:
 
 
 def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Path:
-    """Saves a prompt. Writes a temporary file and renames it, so that a reader sees the old prompt or the new one."""
+    """Saves a prompt."""
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
-    temporary = place / f".{FILE}.writing"
     data = sealed({"format": _FORMAT, "prompt": asdict(made), "report": report})
-    temporary.write_text(json.dumps(data, ensure_ascii=False, indent=1), encoding="utf-8")
-    temporary.replace(place / FILE)
+    write_file(place / FILE, json.dumps(data, ensure_ascii=False, indent=1))
     return place
 
 

@@ -16,12 +16,12 @@ import json
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from surefind.disk.replacing import write_file
 from surefind.errors import ConfigError, UsageError
 
 _ANY_SERVER = "LLM_API_KEY"
@@ -200,10 +200,7 @@ def _write(hosts: Mapping[str, Iterable[str]]) -> None:
     text = json.dumps({"hosts": {host: list(keys) for host, keys in sorted(hosts.items())}}, indent=1)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(dir=path.parent)  # only its owner may read or write it
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        Path(aside).replace(path)
+        write_file(path, text + "\n", private=True)
     except OSError as error:
         raise ConfigError(
             f"The list of trusted servers {path} cannot be written ({error}). Set XDG_CONFIG_HOME to a folder that you "

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AbstractTable, InlineTable, Item
 
+from surefind.disk.replacing import write_file
 from surefind.errors import ConfigError, is_full
 from surefind.settings.config import TEMPLATE, parse_settings
 
@@ -68,21 +68,12 @@ def write_settings(path: Path, text: str) -> None:
     """Writes the file atomically: all of it or nothing, even if the machine stops in the middle."""
     check_writable(path)
     path = path.resolve()  # a link stays a link
-    aside = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
-        with aside.open("wb") as file:
-            file.write(text.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, aside)
-        aside.replace(path)
+        write_file(path, text)
     except OSError as error:
         if is_full(error):
             raise
         raise ConfigError(f"{path} cannot be written ({error.strerror}). It was not changed.") from None
-    finally:
-        aside.unlink(missing_ok=True)
 
 
 def changed(text: str, changes: Mapping[Place, Any], where: str) -> str:

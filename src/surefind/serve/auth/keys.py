@@ -12,10 +12,8 @@ import contextlib
 import hashlib
 import hmac
 import json
-import os
 import re
 import secrets
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -24,6 +22,7 @@ from pathlib import Path
 
 from surefind.access import checked_name
 from surefind.disk.folders import private_folder
+from surefind.disk.replacing import write_file
 from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import StoreError, UsageError
 from surefind.serve.auth.caller import TOKEN, Caller, NotAuthenticatedError, scopes_of
@@ -154,12 +153,7 @@ class Keys:
             keys = self._load()
             yield keys
             data = sealed({"format": _FORMAT, "keys": [asdict(key) for key in keys.values()]})
-            descriptor, name = tempfile.mkstemp(dir=self._data, prefix=FILE)  # only the owner may read it
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(data, file)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self.path)
+            write_file(self.path, json.dumps(data), private=True)
 
 
 def _hash(secret: str) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from surefind.disk.folders import private_folder
+from surefind.disk.replacing import write_file
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600
@@ -38,11 +39,8 @@ class Sessions:
         cookie = secrets.token_urlsafe(32)
         private_folder(self._folder)
         self._forget()
-        path = self._path(cookie)
-        made = path.with_suffix(".new")
-        with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(_cipher(cookie).encrypt(credential.encode()))
-        made.replace(path)
+        sealed = _cipher(cookie).encrypt(credential.encode())
+        write_file(self._path(cookie), sealed, private=True, durable=False)
         return cookie
 
     def authorization(self, cookie: str | None) -> str | None:
