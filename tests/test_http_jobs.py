@@ -28,7 +28,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(script))
 
 
-async def _done(_: Job) -> None:
+async def _done(_kind: str, _state: str) -> None:
     pass
 
 
@@ -67,6 +67,21 @@ def test_job_whose_process_dies_while_it_writes_has_failed(tmp_path: Path, monke
     monkeypatch.setattr(Jobs, "cancel", lambda self, job: asyncio.sleep(0))
     job = asyncio.run(main())
     assert (job.state, job.error, [str(event) for event in job.told]) == ("failed", "The job failed.", ["A warning."])
+
+
+def test_job_ends_although_what_follows_it_fails(tmp_path: Path) -> None:
+    async def fail(_kind: str, _state: str) -> None:
+        raise OSError("The disk is full.")
+
+    async def main() -> Job:
+        found = Jobs(tmp_path, Metrics(), fail)
+        job = await found.start(ADMIN, "sync", {})
+        async with asyncio.timeout(10):
+            while job.ended is None:
+                await asyncio.sleep(0.005)
+        return job
+
+    assert asyncio.run(main()).state == "finished"
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_wrong_subject_is_refused_in_one_sentence(server: Served, provider: Prov
 # ---------------------------------------------------------------- jobs
 
 
-async def _ended(_: Job) -> None:
+async def _ended(_kind: str, _state: str) -> None:
     pass
 
 

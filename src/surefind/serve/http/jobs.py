@@ -182,11 +182,13 @@ class Jobs:
         if state == "failed":
             failure = failure or Failure("", _FAILED)
             job.error_kind, job.error, job.result = failure.kind, _told(failure), None
-        await self._ended(job.kind, state)
-        job.state, job.ended = state, time.time()
-        self._processes.pop(job.id, None)
-        self._metrics.jobs.labels(job.kind, job.state).inc()
-        await _announce(job)
+        try:
+            await self._ended(job.kind, state)
+        finally:
+            job.state, job.ended = state, time.time()
+            self._processes.pop(job.id, None)
+            self._metrics.jobs.labels(job.kind, job.state).inc()
+            await _announce(job)
 
 
 async def _listen(job: Job, stream: asyncio.StreamReader) -> Failure | None:
