@@ -18,6 +18,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from surefind.disk.folders import private_folder
+from surefind.serve.auth.caller import UnwritableError
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600
@@ -34,8 +35,15 @@ class Sessions:
         self._folder = data / _FOLDER
 
     def begin(self, credential: str) -> str:
-        """Returns the value of the cookie for a key or token, which the caller has checked."""
+        """Returns the cookie for a key or token, which the caller has checked. Raises `UnwritableError`."""
         cookie = secrets.token_urlsafe(32)
+        try:
+            self._keep(cookie, credential)
+        except OSError as error:
+            raise UnwritableError("Your key is right, but you cannot be signed in", error) from error
+        return cookie
+
+    def _keep(self, cookie: str, credential: str) -> None:
         private_folder(self._folder)
         self._forget()
         path = self._path(cookie)
@@ -43,7 +51,6 @@ class Sessions:
         with os.fdopen(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(_cipher(cookie).encrypt(credential.encode()))
         made.replace(path)
-        return cookie
 
     def authorization(self, cookie: str | None) -> str | None:
         """Returns the Authorization header that a cookie stands for; None if it stands for nothing."""
