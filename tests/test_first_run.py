@@ -24,6 +24,13 @@ from surefind.serve.http.app import create_app
 from web_helpers import accessible, browsing, fits, needs_browser, visiting
 
 HTML = {"Accept": "text/html"}
+LEGEND = """() => {
+  const legend = document.createElement("figcaption");
+  legend.className = "small soft";
+  legend.innerHTML = 'nDCG@10. <span class="key used">what searches use now</span>';
+  document.querySelector("main").append(legend);
+  return [legend, legend.firstElementChild].map(part => getComputedStyle(part).fontSize);
+}"""
 
 
 class Link:
@@ -281,3 +288,41 @@ def test_a_first_upload_is_published_and_found(tmp_path: Path) -> None:
         page.get_by_role("link", name="See the result").click(timeout=30_000)
         page.goto("/?q=parental+leave")
         assert "14 weeks" in page.locator(".hit").first.inner_text()
+
+
+@needs_browser
+def test_five_hits_fit_a_screen_and_all_pages_have_one_width_and_a_title(tmp_path: Path) -> None:
+    home = Home(tmp_path, SETTINGS.replace("tokens=60", "tokens=200"))
+    told = " ".join(f"The cutoff of wire transfers to town number {n} is at noon on working days." for n in range(9))
+    for n in range(8):
+        home.write(f"docs/{n}.md", f"---\ndesk: {'ab'[n % 2]}\n---\n# Wire {n}\n\n{told}\n")
+    home.sync("docs")
+    from playwright.sync_api import expect
+
+    view = {"width": 1280, "height": 900}
+    with serving(home.folder) as server, browsing() as browser, visiting(browser, server.url, viewport=view) as page:
+        page.goto("/?q=cutoff+of+wire+transfers")
+        page.locator(".sure").first.wait_for()
+        bottoms = page.locator(".hit").evaluate_all("hits => hits.map(hit => hit.getBoundingClientRect().bottom)")
+        assert bottoms[4] <= 900, bottoms
+        assert page.title() == "cutoff of wire transfers – Search – Surefind"
+        page.get_by_label("Question").fill("noon")
+        expect(page).to_have_title("noon – Search – Surefind")
+        edges, brand = set(), "document.querySelector('.brand').getBoundingClientRect().left"
+        for path, title in (
+            ("/", "Search"), ("/ask?q=noon", "noon – Ask"), ("/documents", "Documents"), ("/drafts", "Drafts"),
+            ("/documents/1.md", "Wire 1 – Documents"), ("/drafts/new", "Upload a document – Drafts"),
+            ("/label", "Label"), ("/reports", "Reports"), ("/settings", "Settings"), ("/sign-in", "Sign in"),
+            ("/graph", "Graph"),
+        ):  # fmt: skip
+            page.set_viewport_size({"width": 1900, "height": 900})
+            page.goto(path)
+            assert page.title() == f"{title} – Surefind", path
+            box = page.locator("main").bounding_box()
+            assert box
+            edges.add((box["x"], box["width"]))
+            inside = page.evaluate("parseFloat(getComputedStyle(document.querySelector('main')).paddingLeft)")
+            assert abs(page.evaluate(brand) - box["x"] - inside) < 1, "the menu begins where the page does"
+        assert len(edges) == 1, edges
+        sizes = page.evaluate(LEGEND)
+        assert sizes[0] == sizes[1], "the legend of a chart has one size"

@@ -113,7 +113,7 @@ async def search(
     facets = await service.work(lambda: _facets(service, caller, asked))
     begins = not asked.q and not empty
     shown = page(
-        caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
+        caller, "hits_part.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
         here="search", asked=asked, facets=facets, columns=columns, pipelines=service.pipelines(),
         default=service.kb.settings.pipeline, empty=empty,
         examples=await service.work(lambda: _examples(service, caller)) if begins else [],
