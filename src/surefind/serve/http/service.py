@@ -150,8 +150,11 @@ class Service:
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
 
     def readable(self, caller: Caller) -> set[str]:
-        """Returns the documents that the caller may read now."""
-        return _readable(self.reader(), caller)
+        """Returns the documents that the caller may read now: none before the first one is published."""
+        try:
+            return _readable(self.reader(), caller)
+        except NothingIndexedError:
+            return set()
 
     def may_read_version(self, version: Version, caller: Caller) -> bool:
         """Returns whether the caller may read a version, by its own list and the rules for its name."""
