@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
+from typing import Any
 
 import pytest
 
@@ -51,6 +53,35 @@ def test_uploads_jobs_feedback_and_documents(server: Served) -> None:
         client.feedback("wire3", hit.id, "click")
         assert client.document("wires/03.md")["title"] == "Wire 3"
         assert len(client.documents("wires/", limit=5)["documents"]) == 5
+
+
+def finished(client: Client, job: dict[str, Any]) -> bool:
+    while not (job := client.job(job["id"]))["ended"]:
+        time.sleep(0.02)
+    return bool(job["state"] == "finished")
+
+
+def test_a_document_is_retired_and_restored(server: Served) -> None:
+    with Client(server.url) as client:
+        assert not client.versions("wires/09.md")["retired"]
+        assert finished(client, client.retire("wires/09.md"))
+        with pytest.raises(RefusedError, match="no document"):
+            client.document("wires/09.md")
+        with pytest.raises(RefusedError, match="no document"):
+            client.retire("wires/09.md")
+        listed = client.versions("wires/09.md")
+        assert listed["retired"]
+        draft = client.restore(listed["versions"][0]["number"])
+        assert draft["document"] == "wires/09.md"
+        assert finished(client, client.start("publish", version=draft["number"]))
+        assert client.document("wires/09.md")["title"] == "Wire 9"
+
+    async def again() -> object:
+        async with AsyncClient(server.url) as other:
+            number = (await other.versions("wires/09.md"))["versions"][0]["number"]
+            return (await other.restore(number))["document"]
+
+    assert asyncio.run(again()) == "wires/09.md"
 
 
 def test_a_refusal_has_the_sentence_of_the_server(server: Served) -> None:

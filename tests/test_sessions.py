@@ -60,3 +60,20 @@ def test_people_stay_signed_in_when_the_server_is_restarted(tmp_path: Path) -> N
         with home.open() as kb:
             Keys(kb.data).revoke("ada")
         assert http.get("/documents", headers={"Accept": "text/html"}).status_code in (303, 401)
+
+
+def test_signing_in_where_nothing_can_be_written_is_one_clear_sentence(tmp_path: Path) -> None:
+    home = a_bank(Home(tmp_path))
+    with home.open() as kb:
+        key = Keys(kb.data).create("ada", ["read"])[1]
+        (kb.data / "sessions").write_text("a file where the folder should be, which even root cannot write into")
+    with serving(home.folder) as server, server.client() as http:
+        answer = http.post("/sign-in", data={"key": key}, headers={"Accept": "text/html"})
+        assert answer.status_code == 507 and "set-cookie" not in answer.headers
+        assert (
+            "Your key is right, but you cannot be signed in: the server cannot write to the folder .surefind "
+            "(File exists). Tell whoever runs it." in answer.text
+        )
+        assert str(home.folder) not in answer.text, "visitors do not learn where the server keeps its files"
+        assert http.post("/sign-in", data={"key": "wrong"}).status_code == 401
+        assert http.get("/v1/search", params={"q": "wire"}, headers={"Authorization": f"Bearer {key}"}).is_success

@@ -59,6 +59,18 @@ def upload(name: str, content: bytes, document: str) -> Call:
     return Call("POST", "/v1/documents", {"name": name, "document": document}, content=content)
 
 
+def versions(document_id: str) -> Call:
+    return Call("GET", "/v1/versions", {"document": document_id})
+
+
+def retire(document_id: str) -> Call:
+    return Call("POST", f"/v1/documents/{quote(document_id)}/retire")
+
+
+def restore(version: int) -> Call:
+    return Call("POST", f"/v1/versions/{version}/restore")
+
+
 def feedback(q: str, passage_id: str, kind: Literal["up", "down", "click"]) -> Call:
     return Call("POST", "/v1/feedback", json={"q": q, "id": passage_id, "kind": kind})
 

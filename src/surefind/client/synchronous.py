@@ -81,6 +81,18 @@ class Client:
         """Uploads a file as a draft."""
         return dict(self._send(calls.upload(name, content, document)))
 
+    def versions(self, document_id: str) -> dict[str, Any]:
+        """Lists the kept versions of a document, newest first; `retired` says whether it is retired."""
+        return dict(self._send(calls.versions(document_id)))
+
+    def retire(self, document_id: str) -> dict[str, Any]:
+        """Starts the job that takes a document out of every search. Its text is kept."""
+        return dict(self._send(calls.retire(document_id)))
+
+    def restore(self, version: int) -> dict[str, Any]:
+        """Makes a draft with the text of a kept version, such as the last one of a retired document."""
+        return dict(self._send(calls.restore(version)))
+
     def feedback(self, q: str, passage_id: str, kind: Literal["up", "down", "click"]) -> None:
         """Says what somebody thought of a hit."""
         self._send(calls.feedback(q, passage_id, kind))

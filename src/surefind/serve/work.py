@@ -56,12 +56,13 @@ class Task:
             raise UsageError(f"This may cost money: {quoted}. Run it on the command line, and add --yes.")
 
 
-def sync(task: Task) -> None:
-    """Reads the sources again. The parts of indexes are merged after the result is given, because that is published and
-    stays so if this fails."""
+def sync(task: Task, folder: str = "") -> None:
+    """Reads the sources again, or adds a folder to them. The parts of indexes are merged after the result is given,
+    because that is published and stays so if this fails."""
     gate = task.gate()
-    task.spend_nothing([*task.kb.sync_calls(), *(gate.calls() if gate else ())])
-    made = task.kb.sync(report=task.report, gate=gate)
+    added = [str(task.kb.folder / Path(folder).expanduser())] if folder else []
+    task.spend_nothing([*task.kb.sync_calls(*added), *(gate.calls() if gate else ())])
+    made = task.kb.sync(*added, report=task.report, gate=gate)
     task.give({**plain(made), **({"gate": gate.drift} if gate else {})})
     merge_parts(task.kb, task.report, task.say)
 

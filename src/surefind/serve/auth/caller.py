@@ -28,6 +28,15 @@ class ForbiddenError(SurefindError):
     """The caller is known and may not do this."""
 
 
+class UnwritableError(SurefindError):
+    """What a caller needs cannot be written to `.surefind`."""
+
+    def __init__(self, what: str, error: OSError) -> None:
+        super().__init__(
+            f"{what}: the server cannot write to the folder .surefind ({error.strerror}). Tell whoever runs it."
+        )
+
+
 @dataclass(frozen=True)
 class Caller:
     name: str

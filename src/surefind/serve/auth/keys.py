@@ -63,9 +63,15 @@ class Keys:
         self._known: tuple[object, dict[str, Key]] = (None, {})
 
     def create(
-        self, name: str, scopes: Iterable[str], groups: Iterable[str] = (), days: float | None = None
+        self,
+        name: str,
+        scopes: Iterable[str],
+        groups: Iterable[str] = (),
+        days: float | None = None,
+        first: bool = False,
     ) -> tuple[Key, str]:
-        """Makes a key. Returns it with its text form, which is stored nowhere."""
+        """Makes a key; with `first`, only if there has never been one. Returns it with its text form, which is stored
+        nowhere."""
         name, allowed = checked_name(name, "key"), scopes_of(scopes)
         if name.startswith(TOKEN):
             raise UsageError(f"The name of a key must not begin with {TOKEN}, as the names of tokens do.")
@@ -79,6 +85,8 @@ class Keys:
             secrets.token_hex(6), name, _hash(secret), tuple(sorted(allowed)), listed, now, days and now + days * _DAY
         )
         with self._changing() as keys:
+            if first and keys:  # another process may have made one since the caller looked
+                raise UsageError("There is a key already. Sign in with it.")
             if any(key.name == name and key.live(now) for key in keys.values()):
                 raise UsageError(f"There is a key called {name!r} already. Revoke it first, or choose another name.")
             keys[made.id] = made

@@ -19,6 +19,7 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from surefind.disk.folders import private_folder
 from surefind.disk.replacing import write_file
+from surefind.serve.auth.caller import UnwritableError
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600
@@ -35,13 +36,19 @@ class Sessions:
         self._folder = data / _FOLDER
 
     def begin(self, credential: str) -> str:
-        """Returns the value of the cookie for a key or token, which the caller has checked."""
+        """Returns the cookie for a key or token, which the caller has checked. Raises `UnwritableError`."""
         cookie = secrets.token_urlsafe(32)
+        try:
+            self._keep(cookie, credential)
+        except OSError as error:
+            raise UnwritableError("Your key is right, but you cannot be signed in", error) from error
+        return cookie
+
+    def _keep(self, cookie: str, credential: str) -> None:
         private_folder(self._folder)
         self._forget()
         sealed = _cipher(cookie).encrypt(credential.encode())
         write_file(self._path(cookie), sealed, private=True, durable=False)
-        return cookie
 
     def authorization(self, cookie: str | None) -> str | None:
         """Returns the Authorization header that a cookie stands for; None if it stands for nothing."""

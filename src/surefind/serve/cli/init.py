@@ -37,4 +37,4 @@ def init(
     if as_json:
         print_json({"written": str(path)})
     else:
-        typer.echo(f"Wrote {path}. Next: surefind sync FOLDER.")
+        typer.echo(f"Wrote {path}. Next: surefind sync FOLDER, or surefind serve for the pages.")

@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from surefind.errors import MissingPartError
+from surefind.disk.folders import nearest
+from surefind.errors import MissingPartError, NothingIndexedError
 from surefind.serve.cli._common import HERE, Folder, Readers
 
 
@@ -27,7 +28,7 @@ def serve(
     """Serve searches, documents, uploads and jobs over HTTP. /docs describes the API.
 
     Without API keys (surefind keys) and without [serve.oidc] in surefind.toml, the server is open, and listens on this
-    machine only.
+    machine only. It prints a link that makes the first key.
     """
     from surefind.kb import KnowledgeBase
 
@@ -41,5 +42,10 @@ def serve(
 
     given: dict[str, Any] = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
     with KnowledgeBase.open(kb) as base:
-        base.reader()  # a missing knowledge base is reported before the server starts
+        try:
+            base.reader()  # what is wrong with a knowledge base is reported before the server starts
+        except NothingIndexedError:
+            if nearest(kb) is None:
+                raise
+            # somebody made it (surefind init), and the pages lead to its first documents
         run(base, serve_settings(base.settings.serve, **given), groups or [], lambda text: typer.echo(text, err=True))

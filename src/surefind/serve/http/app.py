@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 
 from surefind import __version__
 from surefind.kb import KnowledgeBase
+from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import LOOPBACK
 from surefind.serve.http.agents import Agents
 from surefind.serve.http.guard import Guard
@@ -29,10 +30,16 @@ Send an API key or a token with every request: `Authorization: Bearer …`. A se
 none. Errors are `application/problem+json`. Every answer has the header `X-Request-Id`."""
 
 
-def create_app(kb: KnowledgeBase, settings: ServeSettings | None = None, groups: Iterable[str] = ()) -> ASGIApp:
-    """Returns the ASGI application. `groups` are the groups of callers on an open server."""
+def create_app(
+    kb: KnowledgeBase,
+    settings: ServeSettings | None = None,
+    groups: Iterable[str] = (),
+    first_key: FirstKey | None = None,
+) -> ASGIApp:
+    """Returns the ASGI application. `groups` are the groups of callers on an open server, and `first_key` knows the
+    link that makes the first key."""
     chosen = settings or serve_settings(kb.settings.serve)
-    service = Service(kb, chosen, groups)
+    service = Service(kb, chosen, groups, first_key)
 
     agents = _agents(service)
 

@@ -7,7 +7,6 @@ what the document says now is shown only to callers who may read it.
 
 from __future__ import annotations
 
-from surefind.access import Access
 from surefind.desk.difference import Line, difference
 from surefind.desk.review import check_approved, check_seen, comments
 from surefind.desk.source import decoded, is_text
@@ -98,8 +97,7 @@ def reviewed(service: Service, caller: Caller, number: int) -> Draft:
 
 def sees_document(service: Service, caller: Caller, document: str) -> bool:
     """Returns whether a caller may read the published version of a document."""
-    view = service.kb.reader().view
-    return document in dict(view.readable(Access.of(*caller.groups)))
+    return document in service.readable(caller)
 
 
 def published_text(service: Service, caller: Caller, document: str) -> str:

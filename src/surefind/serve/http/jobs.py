@@ -44,7 +44,7 @@ _SCOPES: dict[str, Scope] = {
     "adopt": "review", "retire": "review",
 }  # fmt: skip
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "sync": (), "graph": (), "publish": ("version", "approved", "revision"), "bench": ("exam", "preset"),
+    "sync": ("folder",), "graph": (), "publish": ("version", "approved", "revision"), "bench": ("exam", "preset"),
     "study": ("study", "exam"), "pool": ("exam", "judge"), "adopt": ("folder", "row"), "retire": ("document",),
 }  # fmt: skip
 _NAMED = {"bench": ("exam", "preset"), "study": ("study", "exam"), "pool": ("exam",)}
@@ -96,7 +96,8 @@ class Jobs:
         """Starts a job. Raises an error if the caller may not, or too many are running."""
         if kind not in _SCOPES:
             raise UsageError(f"There is no job of the kind {kind!r}. Choices: {', '.join(_SCOPES)}.")
-        caller.require(_SCOPES[kind])
+        names_folder = kind == "sync" and "folder" in options  # a place on the disk of the server
+        caller.require("admin" if names_folder else _SCOPES[kind])
         chosen = _checked(kind, options)
         if len(self._processes) + self._starting >= _AT_ONCE:
             raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")

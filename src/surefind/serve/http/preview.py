@@ -10,7 +10,7 @@ from surefind.bench.drift import Change, Drift
 from surefind.bench.preview import Preview, preview
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
-from surefind.errors import ConflictError, ExamError, LockedError, NotFoundError, SurefindError
+from surefind.errors import ConflictError, ExamError, LockedError, NotFoundError, NothingIndexedError, SurefindError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
@@ -47,6 +47,8 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
         return _none("Another change is being written. Try again soon.")
     except ConflictError:
         return _none("The draft or its document changed meanwhile. Open the draft again.")
+    except NothingIndexedError:
+        return _none("Nothing is published yet, so there is nothing to compare with.")
     if not reviews(service, caller, draft):  # asking takes long
         raise NotFoundError(f"There is no draft {draft.number} among those you may see.")
     return _none(found.reason) if found.drift is None else _shown(caller, found.drift)

@@ -23,7 +23,7 @@ from surefind.errors import (
     UsageError,
 )
 from surefind.redact import without_folders
-from surefind.serve.auth.caller import ForbiddenError, NotAuthenticatedError
+from surefind.serve.auth.caller import ForbiddenError, NotAuthenticatedError, UnwritableError
 from surefind.serve.auth.gatekeeper import TooManyError
 from surefind.serve.http.heavy import ClosedRequestError
 from surefind.serve.http.rate import TooOftenError
@@ -34,7 +34,7 @@ _TITLES = {
     400: "Bad request", 401: "Not authenticated", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     409: "Conflict", 410: "Gone", 411: "Length required", 413: "Too large", 415: "Unsupported media type",
     421: "Wrong host", 422: "Invalid request", 429: "Too many requests", 499: "Client closed the request",
-    500: "Server error", 503: "Not ready", 504: "Timed out",
+    500: "Server error", 503: "Not ready", 504: "Timed out", 507: "Cannot be written",
 }  # fmt: skip
 _STATUS: list[tuple[type[SurefindError], int]] = [
     (ClosedRequestError, 499),
@@ -51,6 +51,7 @@ _STATUS: list[tuple[type[SurefindError], int]] = [
     (NothingIndexedError, 503),
     (NotBuiltError, 503),
     (MissingPartError, 503),
+    (UnwritableError, 507),
 ]
 _READY = "The knowledge base is not ready for this request. Try again soon."
 _EMPTY = "There are no documents to search. Fill the knowledge base, or try again when its first sync has ended."

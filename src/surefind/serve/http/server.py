@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 
 from surefind.kb import KnowledgeBase
 from surefind.serve import listening
+from surefind.serve.auth.first_key import LASTS, FirstKey
+from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
 from surefind.serve.http.settings import ServeSettings
 
@@ -15,23 +17,25 @@ _GRACE = 30
 
 def serve(kb: KnowledgeBase, settings: ServeSettings, groups: Iterable[str], say: Callable[[str], None]) -> None:
     """Serves until a signal comes. `say` gets the first lines, once the server answers."""
-    app = create_app(kb, settings, groups)
+    keys = Keys(kb.data)
+    first_key = FirstKey(keys)
+    app = create_app(kb, settings, groups, first_key)
     bound = listening.bind(settings.host, settings.port)
 
     def started() -> None:
-        say(f"Serving {kb.folder} on {listening.url_of(bound)}  (documentation: /docs)")
-        say(_who(kb, settings, sorted(groups)))
+        url = listening.url_of(bound)
+        say(f"Serving {kb.folder} on {url}  (documentation: /docs)")
+        if settings.oidc or keys.any():
+            say("Callers need an API key (surefind keys)" + (" or a token." if settings.oidc else "."))
+            return
+        say(_open_to(sorted(groups)))
+        say(f"To know who calls, make the first key. This link works once, for {LASTS // 60} minutes:")
+        say(f"  {url}{first_key.link()}")
 
     listening.serve(app, bound, started, _GRACE)
 
 
-def _who(kb: KnowledgeBase, settings: ServeSettings, groups: list[str]) -> str:
-    from surefind.serve.auth.keys import Keys
-
-    if settings.oidc is None and not Keys(kb.data).any():
-        read = "every document" if "*" in groups else "public documents" + "".join(f" and those of {g}" for g in groups)
-        return (
-            f"Open to every user of this machine, who can read {read} and upload drafts. To know who calls, make an "
-            "API key: surefind keys create NAME."
-        )
-    return "Callers need an API key (surefind keys)" + (" or a token." if settings.oidc else ".")
+def _open_to(groups: list[str]) -> str:
+    """Says what callers of a server without keys may do."""
+    read = "every document" if "*" in groups else "public documents" + "".join(f" and those of {g}" for g in groups)
+    return f"Open to every user of this machine, who can read {read} and upload drafts."

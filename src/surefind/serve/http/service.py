@@ -15,11 +15,12 @@ from fastapi import Depends, Request
 
 from surefind.access import Access, access_lists
 from surefind.bench.preview import Preview
-from surefind.errors import NotFoundError, StoreError, SurefindError, UsageError
+from surefind.errors import NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
+from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
@@ -45,10 +46,18 @@ T = TypeVar("T")
 class Service:
     """One knowledge base, served."""
 
-    def __init__(self, kb: KnowledgeBase, settings: ServeSettings, groups: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        kb: KnowledgeBase,
+        settings: ServeSettings,
+        groups: Iterable[str] = (),
+        first_key: FirstKey | None = None,
+    ) -> None:
         self.kb = kb
         self.settings = settings
-        self.gatekeeper = Gatekeeper(Keys(kb.data), settings.oidc, settings.host, groups)
+        keys = Keys(kb.data)
+        self.gatekeeper = Gatekeeper(keys, settings.oidc, settings.host, groups)
+        self.first_key = first_key or FirstKey(keys)
         self.sessions = Sessions(kb.data)
         self.metrics = Metrics()
         self.cache = AnswerCache(settings.cache_mb << 20)
@@ -141,8 +150,11 @@ class Service:
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
 
     def readable(self, caller: Caller) -> set[str]:
-        """Returns the documents that the caller may read now."""
-        return _readable(self.reader(), caller)
+        """Returns the documents that the caller may read now: none before the first one is published."""
+        try:
+            return _readable(self.reader(), caller)
+        except NothingIndexedError:
+            return set()
 
     def may_read_version(self, version: Version, caller: Caller) -> bool:
         """Returns whether the caller may read a version, by its own list and the rules for its name."""
@@ -202,8 +214,11 @@ class Service:
                 self._readers.popitem(last=False)
 
     def pipelines(self) -> list[str]:
-        """The names of the pipelines whose indexes are built."""
-        view = self.reader().view
+        """The names of the pipelines whose indexes are built; all of them before there are documents."""
+        try:
+            view = self.reader().view
+        except NothingIndexedError:
+            return list(self.kb.settings.known)
         return [name for name, one in self.kb.settings.known.items() if not view.missing(one.retrieve)]
 
     def pipeline(self, name: str | None, caller: Caller) -> Pipeline:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from surefind.access import Access, access_lists
 from surefind.desk.source import shown
-from surefind.errors import NotFoundError
+from surefind.errors import NotFoundError, NothingIndexedError
 from surefind.kb.decisions import Decision
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
@@ -76,7 +76,10 @@ async def tree(
 
 def _level(service: Service, caller: Caller, inside: str, start: int) -> Level:
     path = f"{inside.strip('/')}/" if inside.strip("/") else ""
-    reader = service.reader()
+    try:
+        reader = service.reader()
+    except NothingIndexedError:
+        return Level(path, (), (), None, 0)
     below = [document_id for document_id, _ in reader.view.readable(caller.access()) if document_id.startswith(path)]
     counts: dict[str, int] = {}
     direct = []
@@ -91,7 +94,10 @@ def _level(service: Service, caller: Caller, inside: str, start: int) -> Level:
 
 
 def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
-    reader = service.reader()
+    try:
+        reader = service.reader()
+    except NothingIndexedError:
+        return Level("", (), (), None, 0)
     known = _words.get(reader)
     if known is None:
         titles = reader.titles(reader.view.readable(Access.owner()))

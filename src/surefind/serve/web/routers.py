@@ -6,6 +6,7 @@ from surefind.serve.web import (
     ask,
     documents,
     drafts,
+    first_key,
     graph,
     jobs,
     label,
@@ -18,5 +19,7 @@ from surefind.serve.web import (
     signing,
 )
 
-_PAGES = (signing, search, ask, documents, retiring, drafts, review, label, reports, report, jobs, graph, settings)
+_PAGES = (
+    signing, first_key, search, ask, documents, retiring, drafts, review, label, reports, report, jobs, graph, settings,
+)  # fmt: skip
 ROUTERS = tuple(pages.router for pages in _PAGES)

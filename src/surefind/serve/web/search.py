@@ -22,6 +22,7 @@ from surefind.exam.queries import QueryLog
 from surefind.exam.visible import readable_questions
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
+from surefind.serve.archive import saved_reports
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.guard import same_origin
@@ -110,11 +111,13 @@ async def search(
     began = time.perf_counter()
     columns, empty = await service.work(lambda: _found(service, caller, asked))
     facets = await service.work(lambda: _facets(service, caller, asked))
+    begins = not asked.q and not empty
     shown = page(
-        caller, "hits.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
+        caller, "hits_part.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
         here="search", asked=asked, facets=facets, columns=columns, pipelines=service.pipelines(),
         default=service.kb.settings.pipeline, empty=empty,
-        examples=[] if asked.q or empty else await service.work(lambda: _examples(service, caller)),
+        examples=await service.work(lambda: _examples(service, caller)) if begins else [],
+        unmeasured=begins and await service.work(lambda: _unmeasured(service, caller)),
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
     typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
@@ -219,6 +222,11 @@ def _examples(service: Service, caller: Caller) -> list[str]:
         documents = _spread(reader.view.readable(access))
         found = [title for title in reader.titles(documents).values() if title]
     return _spread([text for text in dict.fromkeys(found) if len(text) <= _EXAMPLE_CHARS])
+
+
+def _unmeasured(service: Service, caller: Caller) -> bool:
+    """Whether the visitor may run a benchmark and there is no report yet that they may see."""
+    return caller.may("review") and not saved_reports(service.kb.data, caller)
 
 
 def _spread(rows: Sequence[T]) -> list[T]:

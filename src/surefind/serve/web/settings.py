@@ -1,7 +1,7 @@
 """`/settings`: surefind.toml, keys, models and status, for admins.
 
 A server without keys does not know who calls, so nobody is an admin there, and the page does not make the first key:
-every user of the machine could make themselves one. It says which command makes it.
+every user of the machine could make themselves one. It says which link or command makes it.
 """
 
 from __future__ import annotations
@@ -121,10 +121,12 @@ async def undo(request: Request, service: Served, mark: Annotated[str, Form(max_
 
 
 @router.post("/settings/sync")
-async def sync(request: Request, service: Served) -> Response:
-    """Reads the sources again and builds what the settings need."""
+async def sync(request: Request, service: Served, folder: Annotated[str, Form(max_length=1_000)] = "") -> Response:
+    """Reads the sources again, or a new folder, and builds what the settings need."""
     caller = await service.caller(request, "admin")
-    job = await service.jobs.start(caller, "sync", {}, "", "/settings")
+    added = folder.strip()
+    options, after = ({"folder": added}, "/") if added else ({}, "/settings")
+    job = await service.jobs.start(caller, "sync", options, added, after)
     return back_to(request, f"/jobs/{job.id}")
 
 
@@ -156,7 +158,7 @@ async def create_key(
     made, text = await service.write(
         lambda: Keys(service.kb.data).create(name, scope or [], listed, float(days) if days else None)
     )
-    return page(caller, "settings_key.html", title="New key", here="settings", key=made, text=text)
+    return page(caller, "settings_key.html", title="New key", here="settings", key=made, text=text, first=False)
 
 
 @router.post("/settings/keys/revoke")

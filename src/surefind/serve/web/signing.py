@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from surefind.serve.auth.caller import NotAuthenticatedError
 from surefind.serve.auth.sessions import COOKIE, LASTS
-from surefind.serve.http.service import Served
+from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import local_path, page, static_file
 
 router = APIRouter(include_in_schema=False)
@@ -38,9 +38,12 @@ async def sign_in(
         await service.identify(request, f"Bearer {given}")
     except NotAuthenticatedError as error:
         return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(then), wrong=str(error))
-    answer = RedirectResponse(local_path(then), 303)
-    secure = _has_tls(request)
-    name = service.sessions.begin(given)
+    return signed_in(request, service, given, RedirectResponse(local_path(then), 303))
+
+
+def signed_in(request: Request, service: Service, credential: str, answer: Response) -> Response:
+    """Begins a session with a key or token that was checked. Returns the answer, with its cookie."""
+    name, secure = service.sessions.begin(credential), _has_tls(request)
     answer.set_cookie(COOKIE, name, max_age=LASTS, httponly=True, samesite="lax", secure=secure, path="/")
     return answer
 
