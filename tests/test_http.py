@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -378,8 +379,8 @@ def test_a_server_without_callers_stays_on_this_machine(bank: Home) -> None:
     assert ran.returncode == 2 and "surefind keys create" in ran.stderr
 
 
-def test_an_empty_folder_is_reported_before_the_server_starts(home: Home) -> None:
-    words = [sys.executable, "-m", "surefind", "serve", "--kb", str(home.folder)]
+def test_an_empty_folder_is_reported_before_the_server_starts(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "surefind", "serve", "--kb", str(tmp_path)]
     ran = subprocess.run(words, capture_output=True, text=True, timeout=30)
     assert ran.returncode == 3 and "surefind sync" in ran.stderr
 

@@ -277,13 +277,7 @@ class Drafting:
         self, name: str, data: bytes, document: str, keep_metadata: bool = False, acl: tuple[str, ...] = ()
     ) -> Document:
         """Returns what a file will be as a draft of a document. It is read in a child process, under limits."""
-        from surefind.desk.taking import check_document, check_name, completed, read
-
-        check_name(name)
-        check_document(document)
-        before = self._published(document)[1]
-        with self._reading() as reading:
-            return completed(read(reading, name, data, document), before, keep_metadata, acl)
+        return self._made(name, data, document, keep_metadata, acl)[0]
 
     def published_text(self, document: str, access: Access) -> str:
         """Returns the published version of a document as the desk shows it; empty if the document is new, or if the
@@ -322,9 +316,17 @@ class Drafting:
         from surefind.desk.source import shown
         from surefind.desk.store import Content
 
-        base = self._published(document)[0]
-        made = self.document_of(name, data, document, keeps, acl)
+        made, base = self._made(name, data, document, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
+
+    def _made(self, name: str, data: bytes, document: str, keeps: bool, acl: tuple[str, ...]) -> tuple[Document, Base]:
+        from surefind.desk.taking import check_document, check_name, completed, read
+
+        check_name(name)
+        check_document(document)
+        base, before = self._published(document)
+        with self._reading() as reading:
+            return completed(read(reading, name, data, document), before, keeps, acl), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:
         from surefind.desk.taking import base_of
