@@ -216,7 +216,7 @@ def test_odd_documents_stay_inside_the_page(server: Served, browser: Browser, qu
     with visiting(browser, server.url, viewport={"width": 360, "height": 700}, color_scheme="dark") as page:
         page.goto(f"/?q={query}&compare=counts")
         assert page.locator(".hit").count() >= 1
-        assert page.title() == f"{query} – Surefind"
+        assert page.title() == f"{query} – Search – Surefind"
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
         accessible(page)
 
