@@ -14,7 +14,7 @@ import json
 import shlex
 import tomllib
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -154,9 +154,9 @@ def build_calls(kb: KnowledgeBase, change: Change) -> list[Calls]:
         return []
     layout = change.new.layout
     roots = [source.root for source in kb.catalogue.sources()]
-    settings = replace(kb.settings, layout=layout)
     return sync_calls(
-        settings, roots, lambda: known_files(kb.catalogue), kb.has_cut(layout), _retrievers(kb, change),
+        layout, (kb.settings.files, kb.settings.readers), roots,
+        lambda: known_files(kb.catalogue), kb.has_cut(layout), _retrievers(kb, change),
         lambda retriever: bool(kb.missing([retriever], layout)),
     )  # fmt: skip
 

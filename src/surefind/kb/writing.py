@@ -163,7 +163,8 @@ class Writing:
             roots = [source.root for source in self.catalogue.sources()]
         folders = [root for root in wanted or roots if isinstance(root, Path)]
         return sync_calls(
-            self.settings, folders, lambda: known_files(self.catalogue), self.has_cut(None), self.retrievers(),
+            self.settings.layout, (self.settings.files, self.settings.readers), folders,
+            lambda: known_files(self.catalogue), self.has_cut(None), self.retrievers(),
             lambda retriever: bool(self.missing([retriever])),
         )  # fmt: skip
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from surefind import spec
 from surefind.abilities import asks_llm, paid_calls
-from surefind.files.scan import scan
+from surefind.files.readers import Readers
+from surefind.files.scan import FileRules, scan
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Extractor, Retriever
 from surefind.store.catalogue import Catalogue
 from surefind.store.needs import innermost
-
-if TYPE_CHECKING:
-    from surefind.settings.config import Settings
+from surefind.write.layout import Layout
 
 _CHUNK_TOKENS = 250
 """The assumed tokens of a passage, for estimates before anything is cut."""
@@ -31,22 +30,23 @@ def workload(sizes: Sequence[int]) -> Workload:
 
 
 def sync_calls(
-    settings: Settings,
+    layout: Layout,
+    files: tuple[FileRules, Readers],
     roots: Sequence[Path],
     known: Callable[[], Mapping[Path, tuple[int, int]]],
     cut: bool,
     retrievers: Sequence[Retriever],
     missing: Callable[[Retriever], bool],
 ) -> list[Calls]:
-    """Estimates the most LLM calls that a sync of these folders would make. `cut` says whether documents are cut in
-    this layout already, `missing` whether a retriever has no index. `known` returns the size and time of each file when
-    it was last read. Repositories not fetched yet are not counted."""
-    layout = settings.layout
+    """Estimates the most LLM calls that a sync of these folders would make. `files` says which of them are read, `cut`
+    whether documents are cut in this layout already, `missing` whether a retriever has no index. `known` returns the
+    size and time of each file when it was last read. Repositories not fetched yet are not counted."""
     extracting = {str(reader): (r, reader) for r in retrievers if (reader := paid_extractor(r))}.values()
     if not layout.asks_llm and not extracting:
         return []
     there = [root.resolve() for root in roots if root.exists()]
-    entries = [e for root in there for e in scan(root, settings.files) if settings.readers.find(e.relative)]
+    rules, readers = files
+    entries = [e for root in there for e in scan(root, rules) if readers.find(e.relative)]
     every = workload([entry.size for entry in entries])
     before = known() if cut else {}
     new = workload([e.size for e in entries if before.get(e.path) != (e.size, e.mtime_ns)])
