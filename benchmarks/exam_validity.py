@@ -6,10 +6,13 @@ the scores of all of them: they are the population.
     python benchmarks/exam_validity.py collect --data DATA --work WORK     scores of every configuration, once
     python benchmarks/exam_validity.py report --work WORK                  the tables of docs/results/exam-validity.md
     python benchmarks/exam_validity.py prior --work WORK                   writes src/surefind/bench/prior.json
+    python benchmarks/exam_validity.py effect --spec pair --work SCORES.npz --of 'minilm+arctic|α=0.6|{}' \\
+        --over 'minilm|α=0.5|{}'                                           adds one change to that file
 
 DATA holds collections in BEIR layout (a folder each); the bundled sample with its staff questions is added. `collect`
 needs the encoder and the cross-encoder for every collection: hours on 2 cores for ten of them. It can be stopped and
-continued.
+continued. `effect` takes the scores (or gains, without --over) of every question that `training/compare_floats.py` and
+`training/judge_rerankers.py` keep; {} stands for the name of a collection.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import argparse
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +31,8 @@ from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, 
 from surefind.bench.recommendation import MARGIN
 from surefind.search.pipeline import Pipeline
 from surefind.settings.config import default_settings
+from surefind.settings.template import BUILT_IN
+from surefind.spec import make
 
 # ---------------------------------------------------------------- leaving one corpus out
 
@@ -149,10 +155,7 @@ def write_prior(work: Path) -> None:
         "layout": str(default_settings().layout),
         "effects": effects([scores["effects"] for scores in corpora.values()]),
     }
-    place = Path(prior.__file__).with_name("prior.json")
-    place.write_text(
-        json.dumps(table, indent=None, separators=(",", ":")).replace('],"', '],\n"') + "\n", encoding="utf-8"
-    )
+    place = _write(table)
     print(f"{place}: {len(table['specs'])} configurations, {len(real)} corpora")
     for spec, mean, spread in zip(CONFIGURATIONS, belief.mean, np.sqrt(np.diag(belief.covariance)), strict=True):
         print(f"| {spec} | {100 * mean:+.1f} | {100 * spread:.1f} |")
@@ -167,14 +170,39 @@ def effects(corpora: list[np.ndarray]) -> dict[str, dict[str, float]]:
     found = {}
     for i, text in enumerate(EFFECTS.values(), 1):
         (stage,) = (str(stage) for stage in Pipeline.parse(text).stages if str(stage) not in usual)
-        gains = [scores[:, [i]].astype(np.float64) - scores[:, [0]] for scores in corpora]
-        means = np.array([gain.mean() for gain in gains])
-        noise = float(np.mean([sampling_error(gain)[0, 0] for gain in gains]))
-        variance = max(float(means.var(ddof=1)) - noise, 0.1 * float(means.var(ddof=1))) * (1 + 1 / len(means))
-        question = float(np.mean([gain.var(ddof=1) for gain in gains]))
-        values = {"mean": means.mean(), "spread": variance**0.5, "question_spread": question**0.5}
-        found[stage] = {key: round(float(value), 5) for key, value in values.items()}
+        found[stage] = effect([scores[:, [i]].astype(np.float64) - scores[:, [0]] for scores in corpora])
     return found
+
+
+def effect(gains: list[np.ndarray]) -> dict[str, float]:
+    """Of one change, from the gain of every question of each collection, (questions, 1)."""
+    means = np.array([gain.mean() for gain in gains])
+    noise = float(np.mean([sampling_error(gain)[0, 0] for gain in gains]))
+    variance = max(float(means.var(ddof=1)) - noise, 0.1 * float(means.var(ddof=1))) * (1 + 1 / len(means))
+    question = float(np.mean([gain.var(ddof=1) for gain in gains]))
+    values = {"mean": means.mean(), "spread": variance**0.5, "question_spread": question**0.5}
+    return {key: round(float(value), 5) for key, value in values.items()}
+
+
+def add_effect(spec: str, file: Path, of: str, over: str | None) -> None:
+    """Adds one change to the table: a reranker, or a built-in pipeline by its name."""
+    scores = np.load(file)
+    start, end = of.split("{}")
+    names = [
+        key[len(start) : len(key) - len(end)] for key in scores.files if key.startswith(start) and key.endswith(end)
+    ]
+    gains = [scores[of.format(name)] - (scores[over.format(name)] if over else 0) for name in names]
+    table = json.loads(Path(prior.__file__).with_name("prior.json").read_text(encoding="utf-8"))
+    stage = str(Pipeline.parse(BUILT_IN[spec]) if spec in BUILT_IN else make("rerank", spec))
+    table["effects"][stage] = effect([gain[:, None].astype(np.float64) for gain in gains])
+    print(f"{_write(table)}: {stage}: {table['effects'][stage]} over {len(names)} collections")
+
+
+def _write(table: dict[str, Any]) -> Path:
+    place = Path(prior.__file__).with_name("prior.json")
+    text = json.dumps(table, indent=None, separators=(",", ":")).replace('],"', '],\n"') + "\n"
+    place.write_text(text, encoding="utf-8")
+    return place
 
 
 def kendall(a: np.ndarray, b: np.ndarray) -> float:
@@ -187,11 +215,16 @@ def kendall(a: np.ndarray, b: np.ndarray) -> float:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["collect", "report", "prior"])
+    parser.add_argument("step", choices=["collect", "report", "prior", "effect"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--spec")
+    parser.add_argument("--of")
+    parser.add_argument("--over")
     given = parser.parse_args()
-    if given.step == "collect":
+    if given.step == "effect":
+        add_effect(given.spec, given.work, given.of, given.over)
+    elif given.step == "collect":
         collect(given.data, given.work)
     elif given.step == "report":
         report(given.work)

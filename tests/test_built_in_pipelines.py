@@ -1,4 +1,4 @@
-"""The built-in pipelines `hybrid` and `careful`: known by name everywhere, and rows of the default benchmark."""
+"""The built-in pipelines `hybrid`, `careful` and `pair`: known by name everywhere, rows of the default benchmark."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from surefind.settings.template import BUILT_IN
 
 OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
 CAREFUL = Pipeline.parse(BUILT_IN["careful"])
+PAIR = Pipeline.parse(BUILT_IN["pair"])
 
 
 @pytest.fixture
@@ -38,8 +39,8 @@ def test_careful_is_hybrid_with_the_reranker() -> None:
 def test_every_knowledge_base_knows_them_and_syncs_for_its_own_alone(home: Home, settings: str) -> None:
     home.configure(settings)
     found = load_settings(home.folder / "surefind.toml")
-    assert list(found.known)[:2] == ["hybrid", "careful"] and found.find("careful") == CAREFUL
-    assert "careful" not in found.pipelines  # needs no index that these do not need
+    assert list(found.known)[:3] == ["hybrid", "careful", "pair"] and found.find("careful") == CAREFUL
+    assert not {"careful", "pair"} & set(found.pipelines)  # so a sync embeds with one encoder
 
 
 def test_a_pipeline_of_the_settings_with_the_same_name_wins(home: Home) -> None:
@@ -76,7 +77,7 @@ def test_status_lists_them(base: Home) -> None:
 def test_the_default_comparison_has_them_and_asks_the_reranker_a_part(base: Home) -> None:
     with base.open() as kb:
         rows = {one.name: one for one in compared(kb, None, [], [], [])[0]}
-    assert {"hybrid", "careful", "BM25"} <= rows.keys()
+    assert {"hybrid", "careful", "pair", "BM25"} <= rows.keys()
     assert [name for name, one in rows.items() if one.drawn] == ["careful"]
 
 
@@ -93,6 +94,32 @@ def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Pa
         assert "careful" not in http.get("/", headers={"Accept": "text/html"}).text
 
 
-def test_the_prior_knows_careful() -> None:
+def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefind.serve.bench_plan._EMBEDDED", 1)
+    with base.open() as kb:
+        rows, _, left_out = compared(kb, None, [], [], [])
+        assert left_out == ("pair",) and "pair" not in [one.name for one in rows]
+        named, _, none = compared(kb, None, ["hybrid", "pair"], [], [])
+        assert [one.name for one in named] == ["hybrid", "pair"] and not none
+        kb.build_for(PAIR.retrieve)
+        assert compared(kb, None, [], [], [])[2] == ()  # its vectors are there
+
+
+def test_a_report_says_that_the_pair_was_left_out(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefind.serve.bench_plan._EMBEDDED", 1)
+    ran = surefind("bench", kb=base.folder)
+    assert ran.code == 0 and "Not compared: pair" in ran.out
+    assert "surefind bench --exam known-item -p hybrid -p pair" in " ".join(ran.out.split())
+
+
+def test_the_pair_finds_with_both_encoders(base: Home) -> None:
+    used = surefind("use", "pair", kb=base.folder)
+    assert used.code == 0 and "From now on a sync also builds dense(model=arctic)." in used.out
+    ran = surefind("search", "until when are wires sent", "--json", kb=base.folder)
+    assert ran.code == 0 and ran.json["hits"][0]["document"] == "b.md"
+    assert [str(one) for one in PAIR.retrieve[1:]] == ["dense(model=minilm)", "dense(model=arctic)"]
+
+
+def test_the_prior_knows_them() -> None:
     found = known([str(Pipeline.parse(text)) for text in BUILT_IN.values()])
-    assert not found.unknown and found.default == 0 and found.belief.mean[1] > 0.005
+    assert not found.unknown and found.default == 0 and min(found.belief.mean[1:]) > 0.005

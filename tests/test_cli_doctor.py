@@ -21,8 +21,8 @@ GERMAN = (
 @pytest.fixture(autouse=True)
 def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bundled models have tests of their own, and take seconds."""
-    monkeypatch.setattr(doctor, "_encode", lambda: "not asked")
-    monkeypatch.setattr(doctor, "_rerank", lambda: "not asked")
+    monkeypatch.setattr(doctor, "_encode", lambda name: "not asked")
+    monkeypatch.setattr(doctor, "_rerank", lambda name: "not asked")
 
 
 def test_a_warning_is_not_called_ok_and_exits_0(home: Home) -> None:

@@ -27,7 +27,7 @@ from sample_texts import sample_texts
 MAX_TOKENS = 256
 
 
-def load(start: Path, trained: dict[str, Tensor], ranks: bool) -> Network:
+def load(start: Path, trained: dict[str, Tensor], ranks: bool, pooling: str = "mean") -> Network:
     """The network of a packed folder, with trained weights in place of its own."""
     upstream = Upstream.read(start / "config.json")
     state = {**upstream_state(read_packed(start)), **trained}
@@ -35,7 +35,7 @@ def load(start: Path, trained: dict[str, Tensor], ranks: bool) -> Network:
     shape = Shape(
         upstream.width, upstream.heads, layers, upstream.inner, upstream.vocabulary, len(state["positions.weight"])
     )
-    network = Network(shape, ranks)
+    network = Network(shape, ranks, pooling)
     network.load_state_dict({key: state[key].float() for key in network.state_dict()})
     return network
 

@@ -31,9 +31,11 @@ def main() -> None:
     parser.add_argument("trained", type=Path, nargs="?", help="trained weights: WORK/ensemble.pt")
     parser.add_argument("--texts", type=Path, help="texts to compare on, one a line; otherwise 312 sample texts")
     parser.add_argument("--strength", type=float, default=STRENGTH, help="of the smoothing, from 0 to 1")
+    parser.add_argument("--pooling", choices=("mean", "cls"), default="mean")
     arguments = parser.parse_args()
     folder, precise = arguments.folder, arguments.folder.with_name(f"{arguments.folder.name}-float")
-    network = load(arguments.start, average([arguments.trained]) if arguments.trained else {}, ranks=False)
+    trained = average([arguments.trained]) if arguments.trained else {}
+    network = load(arguments.start, trained, ranks=False, pooling=arguments.pooling)
     tokenizer = arguments.start / "tokenizer.json"
     sample = sample_texts()
     texts = arguments.texts.read_text(encoding="utf-8").splitlines() if arguments.texts else sample

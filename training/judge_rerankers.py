@@ -128,8 +128,8 @@ def report(name: str, score: Scorer, work: Path, depth: int, out: Path | None) -
         np.savez_compressed(out / f"{name}-scores.npz", **flat)
 
 
-def judge(name: str, model: CrossEncoder, work: Path, out: Path | None) -> None:
-    report(name, by_network(model), work, DEPTH, out)
+def judge(name: str, model: CrossEncoder, work: Path, out: Path | None, depth: int = DEPTH) -> None:
+    report(name, by_network(model), work, depth, out)
 
 
 if __name__ == "__main__":

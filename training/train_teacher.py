@@ -40,6 +40,7 @@ def main() -> None:
     parser.add_argument("--model", default="mpnet", help="the folder of the encoder in work to start from")
     parser.add_argument("--seconds", type=float, default=290)
     parser.add_argument("--rate", type=float, default=3e-5)
+    parser.add_argument("--depth", type=int, default=50, help="passages to read when it is judged; 0: do not judge")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     torch.manual_seed(SEED)
@@ -83,7 +84,8 @@ def main() -> None:
     if arguments.out:
         changed = {key: value for key, value in model.state_dict().items() if key != "body.words.weight"}
         write_parts(changed, arguments.out, "teacher")
-    judge("teacher", model, arguments.work, arguments.out)
+    if arguments.depth:
+        judge("teacher", model, arguments.work, arguments.out, arguments.depth)
 
 
 if __name__ == "__main__":

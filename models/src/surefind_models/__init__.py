@@ -1,4 +1,4 @@
-"""The encoder and the reranker that surefind bundles, as folders of plain files.
+"""The encoders and the rerankers that surefind bundles, as folders of plain files.
 
 >>> path("minilm").name
 'minilm'

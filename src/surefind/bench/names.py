@@ -2,7 +2,7 @@
 
 A name is looked up in these places, and the first one that has it decides:
 
-1. the pipelines of surefind.toml, and the built-in ones (`hybrid`, `careful`)
+1. the pipelines of surefind.toml, and the built-in ones (`hybrid`, `careful`, `pair`)
 2. retrievers and specs: `dense`, `bm25 + dense >> rrf(k=60)`
 3. the rows of the reports of this knowledge base, newest report first
 4. the configurations of the presets of `surefind bench`

@@ -59,6 +59,8 @@ class Plan:
     measures: tuple[Measure, ...]
     access: Access = field(default_factory=Access.owner)
     """Who the searches are for. The report quotes documents, so only these people may read it."""
+    left_out: tuple[str, ...] = ()
+    """Names of pipelines that would belong here, if embedding the passages with their encoder did not take long."""
 
     def __post_init__(self) -> None:
         if not self.contenders:

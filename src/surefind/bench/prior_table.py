@@ -1,7 +1,8 @@
 """What other collections say about configurations before this one asks a question (`prior.json`).
 
 The table has nDCG@10 differences to the default pipeline on real questions: for retrievers and fusions with their
-covariance, and for single changes to the default (a reranker on top, other parameters of BM25) with a variance each.
+covariance, and for single changes to the default (a reranker on top, other parameters of BM25, `pair` in its place)
+with a variance each.
 Most configurations are composed of such parts, so each row of a benchmark is a sum of independent unknowns z:
 
     θ = A z     z: the table's configurations, the changes, and one unknown for each part that was never measured
@@ -129,6 +130,8 @@ class _Parts:
         if spec in self._table["specs"]:
             return spec, [], True
         pipeline = Pipeline.parse(spec)
+        if pipeline.path in self._table["effects"]:
+            return self._table["default"], [pipeline.path, *map(str, pipeline.rerank)], pipeline.depth == DEPTH
         usual = {stage.name: stage for stage in Pipeline.parse(self._table["default"]).retrieve}
         changes = [str(stage) for stage in pipeline.rerank]
         kept = []

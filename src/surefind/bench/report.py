@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
-from surefind.bench.drawn import about_parts
+from surefind.bench.drawn import about_left_out, about_parts
 from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
@@ -76,6 +76,7 @@ def build_report(
     known = leakage(exam)
     assessments = [
         about_parts(plan, asked, outcome.latency),
+        about_left_out(plan),
         llm_value(names, primary, means, outcome.latency, comparisons),
         graph_value(plan.contenders, primary, means, comparisons, p50),
     ]

@@ -83,6 +83,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         plan.exam.label,
         *plan.measures,
         *specs,
+        *(f"without {name}" for name in plan.left_out),
         *bench.audience(plan, plan.contenders[0]),
     )
     known = None if fresh else bench.cache.data(key)

@@ -18,15 +18,16 @@ from surefind.types import FloatArray
 
 
 @cache
-def _encoder() -> OnnxEncoder:
+def bundled(name: str) -> OnnxEncoder:
     try:
         import surefind_models
-    except ModuleNotFoundError:
+
+        return OnnxEncoder(surefind_models.path(name))
+    except (ModuleNotFoundError, ValueError):
         raise MissingPartError(
-            "The bundled encoder is not installed. Install the package surefind-models "
+            f"The bundled encoder {name} is not installed. Install the package surefind-models "
             "(from a clone: pip install ./models), or search with --retrieve bm25."
         ) from None
-    return OnnxEncoder(surefind_models.path("minilm"))
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class MiniLM(Stage):
 
     @property
     def dimension(self) -> int:
-        return _encoder().dimension
+        return bundled("minilm").dimension
 
     @property
     def fingerprint(self) -> str:
-        return _encoder().fingerprint
+        return bundled("minilm").fingerprint
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        return _encoder().embed(texts, progress)
+        return bundled("minilm").embed(texts, progress)

@@ -29,7 +29,7 @@ def sample_questions() -> Path:
 def sample_vectors() -> list[tuple[bytes, bytes]]:
     """Returns the vectors of the sample's passages as rows of the vector cache; none if the file is missing.
 
-    They are those of the bundled encoder in the default layout (`scripts/sample_vectors.py`). A row's key is a hash of
+    They are those of the bundled encoders in the default layout (`scripts/sample_vectors.py`). A row's key is a hash of
     the encoder and the text, so where one of them has changed, the vector is computed as for any other document.
     """
     from surefind.disk.arrays import read_archive

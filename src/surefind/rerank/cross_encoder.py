@@ -32,7 +32,8 @@ from surefind.spec import Stage, require
 from surefind.store.version import FileVersion
 from surefind.types import Chunk, Floats, Query, Rankings
 
-BUNDLED = "bundled"
+BUNDLED = {"bundled": "reranker", "careful": "careful"}
+"""The folders of the bundled models. `careful` has twelve layers: it reads better and takes twice as long."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,9 @@ class CrossEncoder(Stage):
     runs_here: ClassVar[bool] = True
     """It costs time but no money, so a benchmark may try it to estimate how long it will take."""
 
-    model: str = BUNDLED
-    """`bundled`, the name of a model that `surefind train reranker` made, or the folder of a cross-encoder, with an
-    ONNX graph or in the form of the sentence-transformers library."""
+    model: str = "bundled"
+    """`bundled`, `careful`, the name of a model that `surefind train reranker` made, or the folder of a cross-encoder,
+    with an ONNX graph or in the form of the sentence-transformers library."""
     top: int = 20
     keep: int = 10
     blend: float = 0.5
@@ -105,8 +106,8 @@ class CrossEncoder(Stage):
 
 
 def _folder(model: str, trained: Path | None) -> Path:
-    if model == BUNDLED:
-        return bundled()
+    if model in BUNDLED:
+        return bundled(model)
     mine = trained / model if trained else None
     if mine and "/" not in model and mine.is_dir():
         return mine
@@ -114,26 +115,26 @@ def _folder(model: str, trained: Path | None) -> Path:
     if not folder.is_dir():
         raise MissingPartError(
             f"There is no cross-encoder {model!r}: neither a folder nor a model that surefind train reranker made. "
-            f"Give the path of a folder with model.onnx and tokenizer.json, or leave model at {BUNDLED}."
+            f"Give the path of a folder with model.onnx and tokenizer.json, or choose one of: {', '.join(BUNDLED)}."
         )
     return folder.resolve()
 
 
-def bundled() -> Path:
+def bundled(model: str = "bundled") -> Path:
     try:
         import surefind_models
 
-        return Path(surefind_models.path("reranker"))
+        return Path(surefind_models.path(BUNDLED[model]))
     except (ModuleNotFoundError, ValueError):
         raise MissingPartError(
-            "The bundled reranker is not installed. Install the package surefind-models (from a clone: pip install "
+            f"The reranker {model} is not installed. Install the package surefind-models (from a clone: pip install "
             "./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
         ) from None
 
 
-def bundled_reader(max_tokens: int) -> OnnxCrossEncoder:
-    """The bundled cross-encoder. Raises `MissingPartError` if it is not installed."""
-    folder = bundled()
+def bundled_reader(max_tokens: int, model: str = "bundled") -> OnnxCrossEncoder:
+    """A bundled cross-encoder. Raises `MissingPartError` if it is not installed."""
+    folder = bundled(model)
     found = _open(folder, max_tokens, graph_version(folder))
     assert isinstance(found, OnnxCrossEncoder)
     return found

@@ -45,7 +45,10 @@ def adopt(
 
 
 def _compared(change: Change) -> dict[str, Any]:
-    return {"name": change.name, "undone": change.undoes, "before": _in_use(change.old), "after": _in_use(change.new)}
+    old = {str(one) for pipeline in change.old.pipelines.values() for one in pipeline.retrieve}
+    later = [str(one) for one in change.new.named(change.new.pipeline).retrieve if str(one) not in old]
+    compared = {"before": _in_use(change.old), "after": _in_use(change.new), "later": later}
+    return {"name": change.name, "undone": change.undoes, **compared}
 
 
 def _in_use(settings: Settings) -> dict[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from surefind.settings.template import BUILT_IN
+
 if TYPE_CHECKING:
     from surefind.access import Access
     from surefind.bench.plan import Contender, Plan
@@ -13,8 +15,10 @@ if TYPE_CHECKING:
     from surefind.search.pipeline import Pipeline
 
 
-Compared = tuple["tuple[Contender, ...]", "tuple[Measure, ...]"]
-"""What is compared, and by which measures."""
+Compared = tuple["tuple[Contender, ...]", "tuple[Measure, ...]", tuple[str, ...]]
+"""What is compared, by which measures, and the pipelines that are left out because embedding takes long."""
+_EMBEDDED = 300
+"""The most passages that the default comparison embeds with another encoder: about 15 seconds on two cores."""
 
 
 def compared(
@@ -25,6 +29,7 @@ def compared(
     from surefind.bench.names import elsewhere
 
     named = kb.settings.known
+    left_out: list[Contender] = []
     cuts = plan.layouts_from_texts(layouts)
     given = plan.from_texts(texts, named, elsewhere(kb))
     if preset:
@@ -38,7 +43,28 @@ def compared(
         contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
-    return tuple(contenders), plan.parse_measures(measures or wanted)
+        if "pipelines" not in kb.settings.bench:
+            left_out = [one for one in contenders if one.name in BUILT_IN and _takes_long(kb, one)]
+    kept = tuple(one for one in contenders if one not in left_out)
+    return kept, plan.parse_measures(measures or wanted), tuple(one.name for one in left_out)
+
+
+def _takes_long(kb: KnowledgeBase, contender: Contender) -> bool:
+    """Whether an encoder that the hybrid has not would have to embed many passages, judged by some of them."""
+    from surefind.access import Access
+    from surefind.retrieve.dense import Dense
+    from surefind.search.pipeline import Pipeline
+
+    usual = Pipeline.parse(BUILT_IN["hybrid"]).retrieve
+    new = [one for one in contender.pipeline.retrieve if isinstance(one, Dense) and one not in usual]
+    if not new or not kb.has_cut(None) or not kb.missing(new):
+        return False
+    view = kb.reader().view
+    ids = view.spans().ids
+    some = view.chunks(ids[:: len(ids) // _EMBEDDED + 1].tolist(), Access.owner())
+    texts = [chunk.searchable for chunk in some]
+    lacking = sum(kb.services.embedder(one.model).lacking(texts) for one in new)
+    return lacking / max(1, len(texts)) * len(ids) > _EMBEDDED
 
 
 def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> Plan:
@@ -46,7 +72,7 @@ def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> P
     from surefind.bench.run import unseen
 
     # Without the questions that a contender learned from: the quote then covers exactly those that will be asked.
-    return unseen(Plan(what[0], exam, what[1], access), kb.services)
+    return unseen(Plan(what[0], exam, what[1], access, what[2]), kb.services)
 
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:

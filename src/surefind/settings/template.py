@@ -8,6 +8,7 @@ _HYBRID = "bm25 + dense >> convex(alpha=0.5, missing=score)"
 BUILT_IN = {
     "hybrid": _HYBRID,
     "careful": f"{_HYBRID} >> cross_encoder",
+    "pair": "bm25 + dense + dense(model=arctic) >> weighted(weights=[0.4, 0.3, 0.3], missing=score)",
 }
 """Pipelines that every knowledge base knows by name. They are rows of the default benchmark. A pipeline of
 surefind.toml with the same name takes the place of the built-in one."""
@@ -80,7 +81,8 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 retrieve = ["dense(model=minilm)"]
 
 # `careful` needs no table: it is `hybrid` with the bundled reranker, which rereads the first 20 hits, in under a second
-# on two cores (`surefind help rerank`). A table [pipelines.careful] takes its place.
+# on two cores (`surefind help rerank`). `pair` adds a second encoder, `arctic`: embedding takes three times as long.
+# A table of the same name takes their place.
 
 # Who may read which paths, for files of every format; an `acl` in a file's front matter applies as well.
 # default = who may read a document that neither an `acl` nor a rule covers: groups, or "public" for everybody.
@@ -108,7 +110,7 @@ retrieve = ["dense(model=minilm)"]
 # concurrency = 8
 
 # What `surefind bench` compares. Without this table, it compares the configurations of the context-layer study,
-# `hybrid`, `careful` and the pipelines above. A list inside a spec means alternatives.
+# `hybrid`, `careful`, `pair` and the pipelines above. A list inside a spec means alternatives.
 # [bench]
 # layouts = ["markdown(tokens=[150, 250]) + headings", "hierarchical(parent=1000, child=200, overlap=0)"]
 # pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]

@@ -73,6 +73,11 @@ class CachedEmbedder:
             known = self._last = (wanted, self._through(self.query_fingerprint, self._encode_queries, wanted, None))
         return known[1]
 
+    def lacking(self, texts: Sequence[str]) -> int:
+        """How many of these texts have no vector in the cache."""
+        keys = {_key(self.fingerprint, text) for text in texts}
+        return len(keys) - (len(self._cache.get(list(keys))) if self._cache else 0)
+
     def _encode_queries(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         return embed_queries(self._embedder, texts)
 

@@ -66,7 +66,7 @@ def export(
     if spread:
         config["spread"] = spread
     if not network.ranks:
-        config |= {"dimension": network.dimension, "pooling": "mean", "normalize": True}
+        config |= {"dimension": network.dimension, "pooling": network.pooling, "normalize": True}
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 

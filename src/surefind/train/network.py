@@ -59,13 +59,13 @@ class Layer(nn.Module):
 
 
 class Network(nn.Module):
-    """Maps tokens to unit vectors (encoder: mean over the tokens) or to one number (reranker: from [CLS])."""
+    """Maps tokens to unit vectors (encoder: by `pooling`, `mean` or `cls`) or to one number (reranker: from [CLS])."""
 
     position_ids: Tensor
 
-    def __init__(self, shape: Shape, ranks: bool) -> None:
+    def __init__(self, shape: Shape, ranks: bool, pooling: str = "mean") -> None:
         super().__init__()
-        self.shape, self.ranks = shape, ranks
+        self.shape, self.ranks, self.pooling = shape, ranks, pooling
         self.words = nn.Embedding(shape.vocabulary, shape.width)
         self.positions = nn.Embedding(shape.positions, shape.width)
         self.types = nn.Embedding(2, shape.width)
@@ -90,12 +90,14 @@ class Network(nn.Module):
         if self.ranks:
             logits: Tensor = self.head(torch.tanh(self.pooler(x[:, 0])))
             return logits
+        if self.pooling == "cls":
+            return self.vectors(x[:, 0])
         kept = attention_mask.unsqueeze(-1).to(x.dtype)
         return self.vectors((x * kept).sum(1) / kept.sum(1).clamp(min=1e-9))
 
-    def vectors(self, means: Tensor) -> Tensor:
-        """The vectors of texts, from the means of their tokens."""
-        scaled: Tensor = means / means.norm(dim=1, keepdim=True).clamp(min=_EPSILON)
+    def vectors(self, pooled: Tensor) -> Tensor:
+        """The vectors of texts, from the pooled states of their tokens."""
+        scaled: Tensor = pooled / pooled.norm(dim=1, keepdim=True).clamp(min=_EPSILON)
         return scaled
 
 

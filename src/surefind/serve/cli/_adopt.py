@@ -85,6 +85,8 @@ def show_adopted(made: dict[str, Any]) -> None:
         typer.echo(f"To build: {built or 'nothing'}. This was a dry run: nothing was built and nothing was written.")
         return
     typer.echo(f"Built: {built}." if built else "All indexes exist already.")
+    if made["later"]:
+        typer.echo(f"From now on a sync also builds {', '.join(made['later'])}.")
     if made["undone"]:
         typer.echo(f"{made['file']} is as it was before {made['name']} was adopted.")
     else:

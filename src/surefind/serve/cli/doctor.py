@@ -76,8 +76,8 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
     return [
         ("python", lambda: f"{platform.python_version()} on {platform.machine()}"),
         *((package, lambda package=package: _version(package)) for package in _PACKAGES),
-        ("bundled encoder", _encode),
-        ("bundled reranker", _rerank),
+        *((f"encoder {name}", partial(_encode, name)) for name in ("minilm", "arctic")),
+        *((f"reranker {name}", partial(_rerank, name)) for name in ("bundled", "careful")),
         ("disk", lambda: _disk(kb)),
         ("settings", lambda: _settings(kb)),
         ("trusted servers", _trusted),
@@ -96,20 +96,20 @@ def _version(package: str) -> str:
         raise RuntimeError(f"not installed; run: pip install {package}") from None
 
 
-def _encode() -> str:
+def _encode(name: str) -> str:
     from surefind import spec
 
-    vector = spec.make("embed", "minilm").embed(["does it work?"])
-    return f"minilm (for English) returns vectors of {vector.shape[1]} dimensions, files match their SHA-256"
+    vector = spec.make("embed", name).embed(["does it work?"])
+    return f"{name} (for English) returns vectors of {vector.shape[1]} dimensions, files match their SHA-256"
 
 
-def _rerank() -> str:
+def _rerank(name: str) -> str:
     from surefind.inference.cross_encoder import OnnxCrossEncoder
     from surefind.rerank.cross_encoder import bundled
     from surefind.types import Chunk
 
     passages = [Chunk("", 0, len(text), text) for text in ("Yes, it works.", "The vault opens at nine.")]
-    answer, other = OnnxCrossEncoder(bundled()).score("does it work?", passages)
+    answer, other = OnnxCrossEncoder(bundled(name)).score("does it work?", passages)
     return f"scores an answer {answer - other:.1f} higher than an unrelated text, files match their SHA-256"
 
 
