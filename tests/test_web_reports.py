@@ -44,6 +44,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
         run(home, "exam", "import", str(home.folder / f"{name}.jsonl"))
     run(home, "bench", "--exam", "asked", "-p", "words", "-p", "tfidf(analyzer=plain)")
     run(home, "bench", "--exam", "pay", "-p", "words", "--as", "hr")
+    run(home, "bench", "--answers", "--per-family", "2", "-p", "words", "--as", "hr")
     return home
 
 
@@ -82,6 +83,14 @@ def test_reports_of_other_groups_are_not_there(server: Served, keys: dict[str, s
         assert get(server, keys["hr"], path).status_code == 200
     assert get(server, keys["hr"], "/reports/benchmark/..%2f..").status_code == 404
     assert get(server, keys["hr"], "/reports/recipe/x").status_code == 404
+
+
+def test_answers_are_a_report_of_those_they_were_made_for(server: Served, keys: dict[str, str], bank: Home) -> None:
+    where = f"/reports/answers/{report_of(bank, 'known-item')}"
+    assert get(server, keys["reviewer"], where).status_code == 404
+    assert where in get(server, keys["hr"], "/reports").text
+    shown = get(server, keys["hr"], where)
+    assert shown.status_code == 200 and "refused" not in shown.text and "right if answered" in shown.text
 
 
 def test_adopting_needs_a_report_that_the_caller_may_see_and_one_of_its_rows(
@@ -243,3 +252,14 @@ def test_the_graph_shows_what_the_visitor_may_read(server: Served, keys: dict[st
     maps = {name: get(server, keys[name], "/graph/map") for name in ("reader", "hr")}
     assert "zebra" not in maps["reader"].text
     assert "'unsafe-inline'" not in maps["reader"].headers["content-security-policy"].partition("style-src")[0]
+
+
+def test_doctor_finds_damaged_answers(bank: Home) -> None:
+    file = bank.folder / ".surefind" / "reports" / report_of(bank, "known-item") / "answers.json"
+    before = file.read_text(encoding="utf-8")
+    file.write_text(before.replace('"queries": ', '"queries": 1', 1), encoding="utf-8")
+    try:
+        ran = CliRunner().invoke(app, ["doctor", "--kb", str(bank.folder)])
+    finally:
+        file.write_text(before, encoding="utf-8")
+    assert ran.exit_code == 1 and "surefind bench --answers" in " ".join(ran.output.split())

@@ -1,6 +1,6 @@
-"""The reports of a knowledge base, as far as a caller may see them: benchmarks, studies and calibrations.
+"""The reports of a knowledge base, as far as a caller may see them: benchmarks, answers, studies and calibrations.
 
-Benchmarks and studies are for callers who are in every group that they were made for; one without a list of groups is
+All but calibrations are for callers who are in every group that they were made for; one without a list of groups is
 for the owner. A calibration has figures only, and is for everybody who may see reports. A benchmark quotes documents as
 they were readable then, so a caller sees the quotes of those that they may read today (`reduced`).
 """
@@ -23,7 +23,7 @@ from surefind.serve.auth.caller import Caller
 from surefind.store.version import FileVersion, file_version
 from surefind.study.run import FOLDER as STUDIES
 
-Kind = Literal["benchmark", "study", "calibration"]
+Kind = Literal["benchmark", "answers", "study", "calibration"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _NO_CHUNK: dict[str, Any] = {"document": "", "title": "", "headings": [], "text": ""}
 """Stands for a passage that may not be shown: others are known by their place in the list."""
@@ -160,6 +160,7 @@ def _row(row: dict[str, Any], asked: Collection[str], titles: Collection[str]) -
 def _all(data: Path) -> Iterator[Saved]:
     places: tuple[tuple[Kind, Path, str], ...] = (
         ("benchmark", data / REPORTS, "*/report.json"),
+        ("answers", data / REPORTS, "*/answers.json"),
         ("study", data / STUDIES, "*/study.json"),
         ("calibration", data / "models" / CONFIDENCE, "*.json"),
     )
@@ -196,7 +197,8 @@ def _modified(path: Path) -> float:
 def _summary(kind: Kind, path: Path, version: FileVersion) -> Saved:
     """Reads a report once; `version` is part of the key, so that a file that changed is read again."""
     content = read_data(path)
-    return {"benchmark": _benchmark, "study": _study, "calibration": _calibration}[kind](content, path)
+    readers = {"benchmark": _benchmark, "answers": _answers, "study": _study, "calibration": _calibration}
+    return readers[kind](content, path)
 
 
 def _benchmark(content: dict[str, Any], path: Path) -> Saved:
@@ -213,6 +215,15 @@ def _benchmark(content: dict[str, Any], path: Path) -> Saved:
         "benchmark", path.parent.name, path, str(content.get("created", "")), exam.get("name", ""),
         exam.get("queries", 0), _groups(content), measure, content.get("recommended", ""), tuple(rows),
         content.get("verdict", "").partition("\n")[0], content.get("audience", ""),
+    )  # fmt: skip
+
+
+def _answers(content: dict[str, Any], path: Path) -> Saved:
+    exam, best = content["exam"], max(content["rows"], key=lambda row: row["right"]["mean"])
+    return Saved(
+        "answers", path.parent.name, path, content["created"], exam["name"], exam["queries"], _groups(content),
+        says=f"The quote has the answer for {best['right']['mean']:.0%} of the questions with {best['name']}.",
+        audience=content["audience"],
     )  # fmt: skip
 
 

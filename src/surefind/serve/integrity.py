@@ -113,7 +113,8 @@ def _reports(kb: KnowledgeBase) -> str:
     from surefind.bench.saved import REPORTS, read_report
 
     paths = sorted((kb.data / REPORTS).glob("*/report.json"))
-    _all(partial(read_report, path.parent) for path in paths)
+    answers = sorted((kb.data / REPORTS).glob("*/answers.json"))
+    _all([*(partial(read_report, path.parent) for path in paths), *(partial(_answers, path) for path in answers)])
     runs = 0
     for cache in (RunCache(kb.data / "runs"), RunCache(kb.data / "studies" / "stages")):
         kept = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in _files(cache.folder)]
@@ -121,7 +122,18 @@ def _reports(kb: KnowledgeBase) -> str:
         if broken:
             raise RepairedError(f"damaged in {cache.folder}: {broken}. The next run computes them again.")
         runs += len(kept)
-    return f"{len(paths)} reports and {runs} cached runs match their checksums"
+    return f"{len(paths) + len(answers)} reports and {runs} cached runs match their checksums"
+
+
+def _answers(path: Path) -> None:
+    from surefind.bench.saved import read_data
+
+    try:
+        read_data(path)
+    except (OSError, ValueError) as error:
+        raise DamageError(
+            f"{path} is damaged ({error}). Remove it, and measure again: surefind bench --answers."
+        ) from None
 
 
 def _models(kb: KnowledgeBase) -> str:

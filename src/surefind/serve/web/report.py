@@ -11,6 +11,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
+from surefind.bench.answers_page import render as answers_page
 from surefind.bench.html import render as bench_page
 from surefind.calibrate.page import render as calibration_page
 from surefind.errors import NotFoundError
@@ -24,6 +25,7 @@ from surefind.study.html import render as study_page
 router = APIRouter(include_in_schema=False)
 _FULL: dict[str, Callable[[dict[str, Any]], str]] = {
     "benchmark": bench_page,
+    "answers": answers_page,
     "study": study_page,
     "calibration": calibration_page,
 }
@@ -50,10 +52,10 @@ class Line:
 
 @router.get("/reports/{kind}/{report_id}")
 async def report(kind: str, report_id: str, request: Request, service: Served) -> Response:
-    """The tables of a report. A calibration has one page only."""
+    """The tables of a report. Answers and a calibration have one page only."""
     caller = await service.caller(request, "review")
     found, data = await service.work(lambda: _found(service, caller, kind, report_id))
-    if kind == "calibration":
+    if kind in ("answers", "calibration"):
         return with_own_scripts(_FULL[kind](data), "/reports", "Reports")
     shared: dict[str, Any] = {"title": found.title or report_id, "here": "reports", "found": found, "data": data}
     if kind == "study":

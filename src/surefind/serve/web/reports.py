@@ -1,4 +1,4 @@
-"""`/reports`: benchmarks, studies and calibrations; starting one; adopting a configuration."""
+"""`/reports`: benchmarks, answers, studies and calibrations; starting one; adopting a configuration."""
 
 from __future__ import annotations
 
