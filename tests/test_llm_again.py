@@ -26,7 +26,7 @@ pytest.importorskip("httpx")
 
 DOCUMENT = Document("paper.md", "# Paper\n\n" + " ".join(f"Sentence number {i} speaks of {i // 5}." for i in range(20)))
 STEPS = {
-    "bm25 >> llm_listwise(top=4, keep=4)": ranking(lambda shown: sorted(shown, reverse=True)),
+    "bm25 >> llm_listwise(top=4, keep=4)": ranking(lambda shown: [3, 4, 1, 2]),
     "bm25 >> slidegar(top=4, window=3, step=1)": ranking(lambda shown: sorted(shown, reverse=True)),
     "bm25 >> agentic(steps=1)": lambda prompt: json.dumps({"evidence": [2], "enough": True, "searches": []}),
     "multi_query(retriever=bm25)": lambda prompt: json.dumps({"queries": ["vault log"]}),

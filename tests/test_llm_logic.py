@@ -38,13 +38,28 @@ from surefind.testing import rankings_of
     ],
 )
 def test_order_is_read_and_put_right(reply: str, order: list[int] | None, repaired: list[str] | None) -> None:
-    assert read_order(reply, 3, 3) == (None if order is None else (order, repaired))
+    assert read_order(reply, 3, 3) == (None if order is None else (order, repaired, True))
 
 
 def test_only_what_was_asked_for_must_be_named() -> None:
-    assert read_order("[5, 2]", 6, 2) == ([4, 1, 0, 2, 3, 5], [])
+    assert read_order("[5, 2]", 6, 2) == ([4, 1, 0, 2, 3, 5], [], True)
     assert read_order("[5]", 6, 3) is None
-    assert read_order("[5, 1]", 6, 3) == ([4, 0, 1, 2, 3, 5], ["1 missing numbers appended"])
+    assert read_order("[5, 1]", 6, 3) == ([4, 0, 1, 2, 3, 5], ["1 missing numbers appended"], True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "informs"),
+    [
+        ("[1, 2, 3, 4, 5, 6]", False),
+        ("[6, 5, 4, 3, 2, 1]", False),
+        ("[6, 5, 4, 3]", False),
+        ("[3, 2, 1]", True),  # by chance, one time in six
+        ("[6, 5, 4, 3, 1, 2]", True),
+    ],
+)
+def test_neighbours_in_a_row_say_nothing(reply: str, informs: bool) -> None:
+    found = read_order(reply, 6, 6)
+    assert found is not None and found.informs == informs
 
 
 @given(st.text(alphabet='[]0123456789,> {}\n"abc'), st.integers(1, 12), st.integers(1, 12))
@@ -53,10 +68,12 @@ def test_whatever_the_reply_the_result_is_a_permutation(reply: str, count: int, 
     assert found is None or sorted(found[0]) == list(range(count))
 
 
-def test_two_orders_are_merged_by_mean_position() -> None:
-    # positions: 0 -> (0, 2), 1 -> (1, 0), 2 -> (2, 1); sums 2, 1, 3
-    assert merge([[0, 1, 2], [1, 2, 0]]) == [1, 0, 2]
-    assert merge([[0, 1], [1, 0]]) == [0, 1]
+def test_two_orders_are_believed_as_far_as_they_agree() -> None:
+    assert merge([2, 0, 1], [2, 0, 1], 3) == ([2, 0, 1], 1.0)
+    assert merge([2, 1, 0], [0, 1, 2], 3) == ([0, 1, 2], -1.0)
+    # They agree on two of three pairs, τ = 1/3. Positions: 0: 2/3 · 0 + 1/3 · 2, 1: 2/3 · 1 + 1/3 · 1, 2: 2/3 · 2 + 0.
+    order, agreement = merge([2, 1, 0], [2, 0, 1], 3)
+    assert (order, round(agreement, 3)) == ([0, 1, 2], 0.333)
 
 
 def test_long_text_is_cut_after_whole_tokens() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import random
+import statistics
 import time
 
 import numpy as np
@@ -13,6 +15,7 @@ from llm_server import HANGS, LLMServer
 from llm_steps import BLOCK, BROKEN, CHUNKS, TEXTS, obedient, ordinals, passages, ranking, run, services_for
 from surefind import spec
 from surefind.errors import SpecError
+from surefind.llm.permutation import NO_ORDER, merge
 from surefind.testing import check_reranker, rankings_of
 from surefind.types import Chunk, Query
 
@@ -23,6 +26,10 @@ BEFORE = [0, 1, 2, 3, 4]
 
 def backwards(shown: dict[int, str]) -> list[int]:
     return sorted(shown, reverse=True)
+
+
+def odd_first(shown: dict[int, str]) -> list[int]:
+    return sorted(shown, key=lambda number: (-(number % 2), -number))
 
 
 def test_bm25_alone() -> None:
@@ -48,13 +55,36 @@ def test_prompt_shows_the_passages_in_fences_cut_to_their_budget(llm: LLMServer)
     assert "json_schema" in json.dumps(llm.bodies[0]["response_format"])
 
 
-def test_two_passes_are_merged_by_mean_position(llm: LLMServer) -> None:
-    # The first pass names 3, 1, 2 of the list: places 2, 0, 1. The second sees the list reversed and names 1, 2, 3 of
-    # it: places 2, 1, 0. Sums of positions: place 0: 1 + 2, place 1: 2 + 1, place 2: 0 + 0.
-    llm.reply = ranking(lambda shown: [3, 1, 2] if "report" in shown[1] else [1, 2, 3])
+def test_two_readings_that_agree_are_believed(llm: LLMServer) -> None:
+    # The first names 3, 1, 2 of the list: places 2, 0, 1. The second sees the list reversed and names 1, 3, 2 of it.
+    llm.reply = ranking(lambda shown: [3, 1, 2] if "report" in shown[1] else [1, 3, 2])
     found = run("bm25 >> llm_listwise(top=3, keep=3, reverse=true)", services_for(llm))
     assert ordinals(found) == [2, 0, 1, 3, 4]
-    assert found.trace[-1].calls == 2
+    assert found.trace[-1].calls == 2 and "the two readings agree: τ 1.00" in found.trace[-1].note
+
+
+def test_two_readings_that_contradict_each_other_change_nothing(llm: LLMServer) -> None:
+    llm.reply = ranking(lambda shown: [3, 2, 1])  # the last one first, whichever that is
+    found = run("bm25 >> llm_listwise(top=3, keep=3, reverse=true)", services_for(llm))
+    assert ordinals(found) == BEFORE and "τ -1.00" in found.trace[-1].note
+
+
+@pytest.mark.parametrize("reply", ["[1, 2, 3, 4, 5]", "[5, 4, 3, 2, 1]", "[5, 4, 3, 2]", '{"ranking": [2, 3, 4, 5]}'])
+def test_an_answer_that_carries_no_information_is_no_answer(llm: LLMServer, reply: str) -> None:
+    llm.say(reply)
+    found = run("bm25 >> llm_listwise(top=5, keep=5)", services_for(llm))
+    assert ordinals(found) == BEFORE and "fell back: The answer contained no order" in found.trace[-1].note
+
+
+def test_a_model_that_answers_at_random_does_no_harm_where_it_is_asked_twice() -> None:
+    dice, count, keep, questions = random.Random(3), 20, 10, 400
+    gains = []
+    for _ in range(questions):
+        gold = min(int(dice.expovariate(0.7)), count - 1)  # mostly first, as after a good retriever
+        order, _ = merge(dice.sample(range(count), count), dice.sample(range(count), count), keep)
+        gains.append(1 / math.log2(order.index(gold) + 2) - 1 / math.log2(gold + 2))
+    mean, spread = statistics.mean(gains), statistics.stdev(gains) / math.sqrt(questions)
+    assert mean > -0.02 and mean + 2 * spread > -0.005
 
 
 def test_one_failed_pass_of_two_leaves_the_other(llm: LLMServer) -> None:
@@ -103,14 +133,14 @@ def test_a_failed_query_of_many_keeps_its_order_and_the_others_are_reranked(llm:
     found = run("bm25 >> llm_listwise(top=3, keep=3)", services_for(llm), ["cash", "safe", "cash"])
     assert [ordinals(found, i)[:3] for i in (0, 2)] == [[2, 1, 0]] * 2
     assert ordinals(found, 1) == [4, 5]
-    assert found.trace[-1].note == "1 of 3: kept the previous order: The answer contained no order of the passages."
+    assert found.trace[-1].note == f"1 of 3: kept the previous order: {NO_ORDER}"
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_contract_of_rerankers(llm: LLMServer, stage: str) -> None:
     llm.logprobs = {"Yes": -0.5, "No": -1.0}
     answer = {"evidence": [2], "enough": True, "searches": []}
-    llm.reply = lambda prompt: json.dumps(answer) if "Steps left" in prompt else ranking(backwards)(prompt)
+    llm.reply = lambda prompt: json.dumps(answer) if "Steps left" in prompt else ranking(odd_first)(prompt)
 
     class Texts:
         def __getitem__(self, wanted: list[int]) -> list[Chunk]:
@@ -214,7 +244,7 @@ def test_a_window_without_an_answer_keeps_its_order(llm: LLMServer) -> None:
     llm.reply = ranking(backwards)
     found = run("bm25 >> slidegar(top=5, window=3, step=2, neighbours=0)", services_for(llm))
     assert ordinals(found) == [2, 1, 0, 3, 4]  # 2 is carried over 1 and 0; 3 and 4 stay below it
-    assert found.trace[-1].note == "1 of 2: kept the order of a window: The answer contained no order of the passages."
+    assert found.trace[-1].note == f"1 of 2: kept the order of a window: {NO_ORDER}"
 
 
 @pytest.mark.parametrize("stage", ["slidegar(top=5, window=3, step=2, neighbours=8)", "agentic(steps=3)"])

@@ -159,6 +159,26 @@ def test_wrapping_retrievers_share_the_inner_index() -> None:
         assert spec.make("retrieve", stage).signal == "dense"
 
 
+@pytest.mark.parametrize(
+    ("reply", "made"),
+    [
+        ("```\nThe vault log is kept.\n```", "The vault log is kept."),
+        ("<passage 1 0123456789ab>\nThe vault log is kept.\n</passage 1 0123456789ab>", "The vault log is kept."),
+        ("<query 0123456789ab>\npetty cash\n</query 0123456789ab>", ""),
+        ("Petty cash?", ""),
+    ],
+)
+def test_a_copied_fence_is_no_part_of_a_draft_and_the_question_is_none(llm: LLMServer, reply: str, made: str) -> None:
+    llm.say(reply)
+    stage = spec.make("retrieve", HYDE)
+    assert stage.drafted([Query("petty cash")], services_for(llm)) == [[made] if made else []]
+
+
+def test_rewrites_with_the_words_of_the_question_are_none() -> None:
+    reply = json.dumps({"queries": ["Petty cash?", "petty  cash", "cash box", "Cash box.", "small change"]})
+    assert read_rewrites(reply, "petty cash", 3) == ["cash box", "small change"]
+
+
 @pytest.mark.parametrize("wrong", ["hyde(drafts=0)", "hyde(retriever=nonesuch)", "multi_query(rewrites=11)"])
 def test_impossible_parameters_are_refused(wrong: str) -> None:
     with pytest.raises(SpecError):

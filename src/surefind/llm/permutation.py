@@ -4,31 +4,45 @@
     numbers named twice           the first counts
     numbers not named             follow in their previous order
 
-An answer that names fewer than half of the numbers asked for is not an order: the previous order is kept.
+An answer that names fewer than half of the numbers asked for is not an order: the previous order is kept. One that
+names neighbours in a row, such as `1 2 3 4` or `10 9 8 7 6`, says nothing: models that cannot rank answer so.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import combinations, pairwise
+from typing import NamedTuple
 
 from surefind.llm.reply import read_object, without_reasoning
 from surefind.prompts.fence import Data
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk
 
-NO_ORDER = "The answer contained no order of the passages."
+NO_ORDER = "The answer contained no order of the passages, or only the one that was given, or its reverse."
 
 _LONGEST = 100_000
 """Most characters of an answer that are read, from its end."""
+_ROW = 4
+"""Numbers that are neighbours in a row, from which on they say nothing: with fewer it may be chance."""
 _ARRAY = re.compile(r"\[(?=[\s,]*\d)[\s\d,]*+\]")
 _RANKGPT = re.compile(r"\[\s*\d+\s*\](?:\s*[>,]\s*\[\s*\d+\s*\])+")
 """`[3] > [1] > [2]`, which models trained on RankGPT's prompt write in any case."""
 
 
-def read_order(reply: str, count: int, asked: int) -> tuple[list[int], list[str]] | None:
-    """Returns the places (from 0) of all `count` passages in the order of the reply, and the repairs that were needed;
-    None if the reply has no order. `asked` is how many numbers the reply should have named."""
+class Order(NamedTuple):
+    places: list[int]
+    """The places of all passages, from 0."""
+    repaired: list[str]
+    """The repairs that were needed."""
+    informs: bool
+    """Whether it says anything."""
+
+
+def read_order(reply: str, count: int, asked: int) -> Order | None:
+    """Returns the order of the reply over all `count` passages; None if the reply has no order. `asked` is how many
+    numbers the reply should have named."""
     numbers = _numbers(reply)
     inside = [number for number in numbers if 1 <= number <= count]
     named = list(dict.fromkeys(number - 1 for number in inside))
@@ -42,7 +56,7 @@ def read_order(reply: str, count: int, asked: int) -> tuple[list[int], list[str]
     if len(named) < min(asked, count):
         repaired.append(f"{min(asked, count) - len(named)} missing numbers appended")
     rest = sorted(set(range(count)) - set(named))
-    return named + rest, repaired
+    return Order(named + rest, repaired, not _in_a_row(named))
 
 
 def _numbers(reply: str) -> list[int]:
@@ -57,14 +71,24 @@ def _numbers(reply: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d{1,9}", last)]
 
 
-def merge(orders: Sequence[Sequence[int]]) -> list[int]:
-    """Merges several orders of the same places: by mean position, ties by place."""
-    size = len(orders[0])
-    total = [0] * size
-    for order in orders:
-        for position, place in enumerate(order):
-            total[place] += position
-    return sorted(range(size), key=lambda place: (total[place], place))
+def _in_a_row(named: Sequence[int]) -> bool:
+    steps = {second - first for first, second in pairwise(named)}
+    return len(named) >= _ROW and steps in ({1}, {-1})
+
+
+def merge(first: Sequence[int], second: Sequence[int], keep: int) -> tuple[list[int], float]:
+    """Merges two orders of the same places, and says how far they agree: Kendall's τ over the first `keep` of both.
+
+        position(p) = (1 - t) · p + t · (first(p) + second(p)) / 2        t = max(0, τ), ties by place
+
+    Two readings by a model that answers at random agree by chance alone, so the given order stays nearly as it is."""
+    one, two = ({place: at for at, place in enumerate(order)} for order in (first, second))
+    pairs = list(combinations(sorted({*first[:keep], *second[:keep]}), 2))
+    same = sum(1 if (one[a] < one[b]) == (two[a] < two[b]) else -1 for a, b in pairs)
+    agreement = same / max(1, len(pairs))
+    trust = max(0.0, agreement)
+    position = [(1 - trust) * place + trust * (one[place] + two[place]) / 2 for place in range(len(first))]
+    return sorted(range(len(first)), key=lambda place: (position[place], place)), agreement
 
 
 def in_order(ids: Sequence[int]) -> list[tuple[int, float]]:

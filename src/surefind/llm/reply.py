@@ -12,6 +12,8 @@ from typing import Any
 
 _THOUGHTS = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _TRAILING_COMMA = re.compile(r",(?=\s*[\]}])")
+_FENCE = re.compile(r"</?[a-z]{1,12}(?: \d{1,6})?(?: [0-9a-f]{12})?>|```\w{0,20}")
+_WORD = re.compile(r"\w+")
 _START = re.compile(r'\{(?=\s*+")')
 """The start of an object that is not empty."""
 _LONGEST = 100_000
@@ -28,6 +30,18 @@ def read_object(text: str) -> dict[str, Any] | None:
 def without_reasoning(text: str) -> str:
     """Removes the reasoning that some models write before the answer."""
     return _THOUGHTS.sub("", text).strip()
+
+
+def unfenced(text: str) -> str:
+    """An answer in prose, without reasoning and without lines that it copied from the prompt's fences or that are those
+    of a code block."""
+    lines = [line for line in without_reasoning(text).splitlines() if not _FENCE.fullmatch(line.strip())]
+    return "\n".join(lines).strip()
+
+
+def same_words(first: str, second: str) -> bool:
+    """Whether two texts have the same words in the same order."""
+    return _WORD.findall(first.casefold()) == _WORD.findall(second.casefold())
 
 
 def _last_object(text: str) -> dict[str, Any] | None:

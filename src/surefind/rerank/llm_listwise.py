@@ -7,8 +7,8 @@ number. They come first, in its order; everything else follows in its previous o
     mode=zero_shot    the prompt alone
     mode=one_shot     with the hardest example of an exam's tuning half
     mode=meta         with that example and a system prompt improved on failures; `surefind train prompt` makes both
-    reverse=true      asks a second time with the passages reversed, and merges the orders by mean position, because
-                      models favour what they read first (two calls per query instead of one)
+    reverse=true      asks a second time with the passages reversed, because models favour what they read first, and
+                      trusts the two answers as far as they agree (two calls per query instead of one)
 
 One call per query, of about top · passage_tokens tokens. The agentic-knowledge-base study shows whole chunks at
 `temperature=0.2` with `max_tokens=1000`, and the support-chatbot study 512 tokens of each passage: set `passage_tokens`
@@ -110,15 +110,18 @@ class LLMListwise(Stage):
         orders = []
         for turn, reply in enumerate(replies):
             found = read_order(reply, count, self.keep) if reply is not None else None
-            if found is None:
+            if found is None or not found.informs:
                 continue
-            order, repaired = found
-            if repaired:
-                note(f"order repaired: {'; '.join(repaired)}")
-            orders.append(order if turn == 0 else _unreversed(order, count, self.keep))
+            if found.repaired:
+                note(f"order repaired: {'; '.join(found.repaired)}")
+            orders.append(found.places if turn == 0 else _unreversed(found.places, count, self.keep))
         if len(replies) > len(orders) > 0:
             note("one of two passes gave no order")
-        return merge(orders) if orders else None
+        if len(orders) < 2:
+            return orders[0] if orders else None
+        merged, agreement = merge(orders[0], orders[1], self.keep)
+        note(f"the two readings agree: τ {agreement:.2f}")
+        return merged
 
     def _prompt(self, services: Services) -> ListPrompt:
         made = trained_prompt(services, self.trained) if self.mode != "zero_shot" else None

@@ -117,9 +117,10 @@ class SlideGAR(Stage):
                 failed.append(answer)
                 continue
             found = read_order(answer.text, size, size)
-            if found is None:
+            informs = found is not None and found.informs
+            if not informs:
                 failed.append(AnswerError(NO_ORDER))
-            if slides[i].answer(found[0] if found else range(size)):
+            if slides[i].answer(found.places if found is not None and informs else range(size)):
                 more.append(i)
         return more, failed
 

@@ -22,9 +22,9 @@ from surefind.abilities import implements
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
-from surefind.llm.reply import without_reasoning
+from surefind.llm.reply import same_words, unfenced
 from surefind.prompts.fence import Data
-from surefind.prompts.values import Calls, Workload
+from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Index, VectorIndex
 from surefind.retrieve._wrapping import View, Wrapping
 from surefind.spec import Stage, require
@@ -75,14 +75,21 @@ class HyDE(Wrapping, Stage):
         warmth = _VARIED if self.drafts > 1 else 0.0
         answers = ask(
             services, self.model, prompts, max_tokens=_MAX_TOKENS, temperature=warmth,
-            usable=lambda at, answer: bool(without_reasoning(answer.text)),
+            usable=lambda at, answer: bool(_draft(answer, queries[at // self.drafts].text)),
         )  # fmt: skip
-        texts = [None if isinstance(a, SurefindError) else without_reasoning(a.text) for a in answers]
+        texts = [_draft(answer, queries[at // self.drafts].text) for at, answer in enumerate(answers)]
         made = [[t for t in texts[at : at + self.drafts] if t] for at in range(0, len(texts), self.drafts)]
-        failed = [a if isinstance(a, SurefindError) else AnswerError("The draft was empty.") for a in answers]
+        nothing = AnswerError("The draft was empty, or the question itself.")
+        failed = [a if isinstance(a, SurefindError) else nothing for a in answers]
         reasons = [failed[i * self.drafts] for i, drafts in enumerate(made) if not drafts]
         note_failures(reasons, len(queries), "searched the question as it is")
         return made
+
+
+def _draft(answer: Completion | SurefindError, question: str) -> str:
+    """The passage that a model made up; "" if it made up none."""
+    text = "" if isinstance(answer, SurefindError) else unfenced(answer.text)
+    return "" if same_words(text, question) else text
 
 
 class _Drafted(View):

@@ -16,7 +16,7 @@ from surefind import spec
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
-from surefind.llm.reply import read_object
+from surefind.llm.reply import read_object, same_words
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Fuser, Index
@@ -91,12 +91,14 @@ class MultiQuery(Wrapping, Stage):
 
 
 def read_rewrites(reply: str, query: str, most: int) -> list[str]:
-    """The usable queries of an answer: not empty, not too long, no duplicates, and not the question itself."""
+    """The usable queries of an answer: not empty, not too long, none with the words of the question or of another."""
     listed = (read_object(reply) or {}).get("queries")
     texts = [text.strip() for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
-    different = {text.casefold(): text for text in reversed(texts) if 0 < len(text) <= _LONGEST}
-    different.pop(query.strip().casefold(), None)
-    return list(reversed(different.values()))[:most]
+    found: list[str] = []
+    for text in (text for text in texts if 0 < len(text) <= _LONGEST):
+        if not any(same_words(text, other) for other in (query, *found)):
+            found.append(text)
+    return found[:most]
 
 
 class _Rewritten(View):
