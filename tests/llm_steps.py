@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from llm_server import LLMServer
 from surefind.access import Access
@@ -58,6 +58,16 @@ def passages(prompt: str) -> dict[int, str]:
     """Number -> text of the passages that a prompt shows last."""
     asked = prompt[prompt.rindex("<query ") :]
     return {int(number): text for label, number, _, text in BLOCK.findall(asked) if label == "passage"}
+
+
+def upside_down(shown: Iterable[int]) -> list[int]:
+    """The last first, but not in the exact reverse order, which says nothing."""
+    return uneven(sorted(shown, reverse=True))
+
+
+def uneven(numbers: Sequence[int]) -> list[int]:
+    """The second and the third change places."""
+    return [*numbers[:1], *numbers[1:3][::-1], *numbers[3:]]
 
 
 def ranking(order: Callable[[dict[int, str]], list[int]]) -> Callable[[str], str]:

@@ -15,7 +15,7 @@ import pytest
 from exam_helpers import Ran, query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
-from llm_steps import passages
+from llm_steps import passages, upside_down
 from study_helpers import printed
 from surefind.access import Access
 from surefind.bench import latency
@@ -336,7 +336,7 @@ def test_too_few_questions_leave_the_learned_rows_out(base: Path) -> None:
 
 def _model(prompt: str) -> str:
     if "<passage" in prompt and "<query" in prompt:
-        return json.dumps({"ranking": sorted(passages(prompt), reverse=True)})
+        return json.dumps({"ranking": upside_down(passages(prompt))})
     if "breaking points" in prompt:
         return "1"
     if "<chunk" in prompt:

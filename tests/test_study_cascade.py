@@ -11,7 +11,7 @@ import pytest
 from exam_helpers import Ran, surefind
 from helpers import WORDS
 from llm_server import LLMServer
-from llm_steps import passages
+from llm_steps import passages, upside_down
 from study_helpers import THINGS, make_base, printed, tables_of
 from surefind.study.corpora import Wanted, open_collections
 from surefind.study.desk import Desk, Options
@@ -139,7 +139,7 @@ def test_degraded_questions_are_counted_by_kind(ran: Ran) -> None:
 def _model(prompt: str) -> str:
     """Prefers the last passage, and gives the graph no weight."""
     if "<passage" in prompt:
-        return json.dumps({"ranking": sorted(passages(prompt), reverse=True)})
+        return json.dumps({"ranking": upside_down(passages(prompt))})
     return json.dumps({"dense": 0.6, "sparse": 0.4, "entity_overlap": 0.0})
 
 

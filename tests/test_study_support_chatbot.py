@@ -14,7 +14,7 @@ import pytest
 from exam_helpers import Ran, surefind
 from helpers import WORDS
 from llm_server import LLMServer
-from llm_steps import passages
+from llm_steps import passages, upside_down
 from study_helpers import figures, make_base, printed, tables_of
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
@@ -143,7 +143,7 @@ def _model(prompt: str) -> str:
         return "Mia Reyes approves it."
     if "<query " not in prompt:
         return json.dumps({"analysis": "wrong", "system_prompt": "Prefer the passage that names the thing."})
-    return json.dumps({"ranking": sorted(passages(prompt), reverse=True)})
+    return json.dumps({"ranking": upside_down(passages(prompt))})
 
 
 def test_with_a_model_the_prompts_are_learnt_and_measured(base: Path, llm: LLMServer) -> None:

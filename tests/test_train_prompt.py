@@ -10,7 +10,7 @@ import pytest
 from exam_helpers import query, surefind
 from helpers import Home, ask
 from llm_server import LLMServer
-from llm_steps import ranking
+from llm_steps import ranking, uneven, upside_down
 from surefind.bench.plan import Plan, from_texts, parse_measures
 from surefind.bench.run import run_bench
 from surefind.errors import LockedError, SpecError
@@ -51,7 +51,7 @@ def reply(prompt: str) -> str:
     """Ranks the wrong way round, unless its system prompt was improved."""
     if "failure analysis" in prompt:
         return json.dumps({"failure_analysis": "It looked at the end.", "system_prompt": BETTER})
-    return ranking(sorted if BETTER in prompt else lambda shown: sorted(shown, reverse=True))(prompt)
+    return ranking(lambda shown: uneven(sorted(shown)) if BETTER in prompt else upside_down(shown))(prompt)
 
 
 def trainer(home_kb: object, exam: Exam, llm: LLMServer, **more: int) -> ListwiseTrainer:
