@@ -22,6 +22,7 @@ from surefind.disk.sealed import check_files, unsealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.fusion.provenance import differences, drift
 from surefind.protocols import Corpus, Retriever
+from surefind.running.cache import BoundedCache
 from surefind.running.notes import note
 from surefind.spec import Stage
 from surefind.store.version import FileVersion, file_version
@@ -36,8 +37,8 @@ TRAINING = "training.json"
 """File for what is too long for the manifest: a sketch of the documents, the training questions, the α of held-out
 questions."""
 FORMAT = 4
-_KEPT = 32
-"""Results of `check` that are cached; when there are more, the cache is emptied."""
+_MAX_CHECKED = 32
+"""Results of `check` that are cached."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,9 @@ class Learned(Stage):
         # Cached, because the result changes only with the documents or the model, and comparing takes longer than
         # predicting.
         key = (*self._file(services), tuple(retrievers), depth, corpus.fingerprint)
-        if key not in _checked:
-            if len(_checked) >= _KEPT:
-                _checked.clear()
-            _checked[key] = differences(manifest, retrievers, depth, corpus), drift(manifest, corpus)
-        changed, drifted = _checked[key]
+        changed, drifted = _checked.get_or_make(
+            key, lambda: (differences(manifest, retrievers, depth, corpus), drift(manifest, corpus))
+        )
         if changed:
             raise SpecError(
                 f"{self} cannot be used here: {'; '.join(changed)}. Search as it was trained "
@@ -104,7 +103,7 @@ class Learned(Stage):
         raise SpecError(f"There is no trained model {self.model!r}. {_known(folder, self.model)}")
 
 
-_checked: dict[tuple[object, ...], tuple[list[str], str]] = {}
+_checked: BoundedCache[tuple[object, ...], tuple[list[str], str]] = BoundedCache(_MAX_CHECKED)
 
 
 def question_key(text: str) -> str:

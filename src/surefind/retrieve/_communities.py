@@ -46,6 +46,7 @@ class CommunityIndex(GraphIndex):
         self._model = model
         self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Graph, dict[Writer, Overview]] = WeakKeyDictionary()
+        self._deriving = threading.Lock()
         self._writing = threading.Lock()  # one thread calls the model; searches without a model do not wait for it
 
     def overview(self, allow: Mask, writer: Writer | None = None) -> Overview:

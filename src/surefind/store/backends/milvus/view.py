@@ -36,16 +36,11 @@ class MilvusView(LocalView):
     def _expressions(self) -> Expressions:
         return Expressions(self.table, self._rules)
 
-    def _resolved(self, access: Access) -> tuple[Mask, int]:
+    def _resolve(self, access: Access) -> tuple[Mask, int]:
         """Adds the expression to the mask. The mask on this machine is computed as well: it refuses unknown keys, and
         what Milvus returns is checked against it."""
-        mask, hidden = super()._resolved(access)
-        if mask is EVERY or isinstance(mask, RemoteMask):
-            return mask, hidden
-        known = RemoteMask(mask.bits, self._expressions.of(access)), hidden
-        with self._lock:
-            self._masks[access] = known
-        return known
+        mask, hidden = super()._resolve(access)
+        return (mask if mask is EVERY else RemoteMask(mask.bits, self._expressions.of(access))), hidden
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
         local = super().missing([one for one in each_needed(retrievers) if not is_remote(one)])
