@@ -18,8 +18,8 @@ from surefind.errors import UsageError
 from surefind.store import session
 from surefind.store._database import Database
 from surefind.store._schema import NEVER
-from surefind.store.checked import transaction
 from surefind.store.checksums import set_digest
+from surefind.store.connection import transaction
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 

@@ -14,16 +14,14 @@ from surefind.disk.folders import private_folder
 from surefind.errors import DamagedError, StoreError, is_denied
 from surefind.store import session
 from surefind.store.checked import (
-    PATIENCE,
     CheckedRows,
     Format,
     damaged_pages,
     open_empty,
-    open_to_read,
     open_to_write,
     unreadable,
 )
-from surefind.store.connection import Connection, Connections
+from surefind.store.connection import PATIENCE, Connection, Connections, connect_to_read, version
 from surefind.store.failures import explained
 
 
@@ -115,10 +113,10 @@ class CheckedFile:
         except sqlite3.OperationalError as error:
             if not (is_denied(error) or "unable to open" in str(error)) or not path.exists():
                 raise
-            db, version = open_to_read(path)
-            if version != self.kind.format.version:
+            db = connect_to_read(path)
+            if (found := version(db)) != self.kind.format.version:
                 db.close()
-                raise unreadable(path, version, self.kind.format.version) from None
+                raise unreadable(path, found, self.kind.format.version) from None
         try:
             self._rows(db).check_schema()
         except BaseException:
