@@ -18,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from surefind.disk.sealed import check_files, unsealed
+from surefind.disk.sealed import check_files, read_sealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.fusion.provenance import differences, drift
 from surefind.protocols import Corpus, Retriever
@@ -114,11 +114,11 @@ def question_key(text: str) -> str:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Reads a model's manifest together with the training file beside it."""
     try:
-        manifest = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        manifest = read_sealed(path)
         if manifest.get("format") == FORMAT:
             check_files(path.parent, manifest.get("files", {}))
             return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from error
     raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
 

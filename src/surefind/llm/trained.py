@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefind.disk.replacing import write_file
-from surefind.disk.sealed import sealed, unsealed
+from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.store.version import FileVersion, file_version
 
@@ -54,8 +52,7 @@ def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Pa
     """Saves a prompt."""
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
-    data = sealed({"format": _FORMAT, "prompt": asdict(made), "report": report})
-    write_file(place / FILE, json.dumps(data, ensure_ascii=False, indent=1))
+    write_sealed(place / FILE, {"format": _FORMAT, "prompt": asdict(made), "report": report})
     return place
 
 
@@ -81,9 +78,7 @@ def trained_prompts(folder: Path) -> list[dict[str, Any]]:
 def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
     """Reads a prompt and its training report; `version` is a cache key, so that a retrained prompt is read again."""
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        if data["format"] != _FORMAT:
-            raise ValueError(f"format {data['format']}")
+        data = read_sealed(path, _FORMAT)
         prompt = dict(data["prompt"])
         example = prompt.pop("example")
         weighed = prompt.pop("weighed")

@@ -6,7 +6,6 @@ A check returns what it checked, in words. It raises `DamageError` with the name
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -150,7 +149,7 @@ def _models(kb: KnowledgeBase) -> str:
 
 def _records(kb: KnowledgeBase) -> str:
     """The small files that only some commands read."""
-    from surefind.disk.sealed import unsealed
+    from surefind.disk.sealed import read_sealed
     from surefind.kb.adoption import kept_changes
     from surefind.store import session
 
@@ -159,8 +158,8 @@ def _records(kb: KnowledgeBase) -> str:
     broken = []
     for path in (path for path in small if path.exists() and path.stat().st_size):  # a killed writer has left it empty
         try:
-            unsealed(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, RecursionError):
+            read_sealed(path)
+        except (OSError, ValueError):
             broken.append(str(path.relative_to(kb.data)))
     if broken:
         raise RepairedError(f"damaged in {kb.data}: {_listed(broken)}. The next sync or save writes them again.")

@@ -282,13 +282,11 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
 
 
 def _save(report: dict[str, Any], path: Path) -> None:
-    import json
-
-    from surefind.disk.sealed import sealed
+    from surefind.disk.sealed import write_sealed
 
     path.parent.mkdir(parents=True, exist_ok=True)
     slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
-    path.write_text(json.dumps(sealed(slim), ensure_ascii=False, indent=1), encoding="utf-8")
+    write_sealed(path, slim)
 
 
 def _show(

@@ -284,17 +284,17 @@ def delete(
 
 def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[str]]:
     """Finds the reports that used these versions of an exam, and the files of damaged ones."""
-    from surefind.bench.saved import read_data
+    from surefind.disk.sealed import read_sealed
     from surefind.settings.config import DATA_FOLDER
 
     found, damaged = [], []
     for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):
         try:
-            exam = read_data(path)["exam"]
+            exam = read_sealed(path)["exam"]
             used = exam["name"] == name and exam["version"] in versions
         except (KeyError, TypeError):  # not a report
             continue
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             damaged.append(str(path))
             continue
         if used:
