@@ -45,6 +45,7 @@ _MAX_CHECKED = 32
 class Learned(Stage):
     kind: ClassVar[str] = "fuse"
     name: ClassVar[str] = "learned"
+    reads_queries: ClassVar[bool] = True
 
     model: str = ""
     missing: Literal["score"] | None = None

@@ -49,6 +49,7 @@ _EXAMPLES = 6
 class LLMWeights(Stage):
     kind: ClassVar[str] = "fuse"
     name: ClassVar[str] = "llm_weights"
+    reads_queries: ClassVar[bool] = True
 
     model: str | None = None
     mode: Literal["query", "informed"] = "informed"

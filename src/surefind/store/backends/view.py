@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, implements
+from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, declared, implements
 from surefind.access import PATH, Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
-from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
+from surefind.protocols import Index, Retriever, ScoringIndex, VectorIndex
 from surefind.running.cache import BoundedCache
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.backends.isolated import Isolated
@@ -281,15 +281,13 @@ class LocalView:
         return self._opened.get_or_make(retriever, lambda: self._open(retriever))
 
     def _open(self, retriever: Retriever) -> Index:
-        inner = retriever.inner if isinstance(retriever, Wrapper) else None
-        if inner is not None and isinstance(retriever, Wrapper):  # it wraps another retriever's index
-            return retriever.wrap(self.index(inner), self._services)
+        stage = declared(retriever)
+        if stage.inner is not None:  # it wraps another retriever's index
+            return stage.wrap(self.index(stage.inner), self._services)
         key = self._key(retriever)
         if key not in self._loaded:
             self._loaded[key] = self._load(key, retriever)
-        index = self._loaded[key]
-        if isinstance(retriever, Composite):
-            index = retriever.over(index, [self.index(used) for used in retriever.uses])
+        index = stage.over(self._loaded[key], [self.index(used) for used in stage.uses])
         if not self._once:  # kernels and models load when they are first used: here, so that no query waits for it
             if implements(index, WarmIndex):
                 index.warm()

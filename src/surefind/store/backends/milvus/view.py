@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.errors import CorruptIndexError, NotBuiltError
-from surefind.protocols import Index, Retriever, Wrapper
+from surefind.protocols import Index, Retriever
 from surefind.store.backends.milvus.expressions import Expressions
 from surefind.store.backends.milvus.indexes import RemoteMask, RemoteVectors, RemoteWords
 from surefind.store.backends.milvus.record import Record, is_remote, record_key, remote_spec
@@ -55,7 +56,7 @@ class MilvusView(LocalView):
         return self._records.has(key) and self._server.exists(self._read(key).alias)
 
     def _open(self, retriever: Retriever) -> Index:
-        wraps = isinstance(retriever, Wrapper) and retriever.inner is not None
+        wraps = declared(retriever).inner is not None
         return super()._open(retriever) if wraps or not is_remote(retriever) else self._remote(retriever)
 
     def _remote(self, retriever: Any) -> RemoteWords | RemoteVectors:
