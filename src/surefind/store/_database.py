@@ -16,7 +16,7 @@ from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
 
 
-class Database(CheckedRows):
+class CatalogueRows(CheckedRows):
     """The connections to one catalogue: one that writes, or a read-only one for each thread."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.disk.folders import private_folder
-from surefind.errors import DamagedError, StoreError, is_denied
+from surefind.errors import DamagedError, StoreError, UsageError, is_denied
 from surefind.store import session
 from surefind.store.checked import (
     CheckedRows,
@@ -41,6 +41,8 @@ class FileKind:
     """Seconds that a statement waits for other processes."""
     pragmas: Sequence[str] = ()
     """Settings of a connection."""
+    problems: Callable[[CheckedRows], Iterable[str]] = lambda rows: ()
+    """Finds damage that no checksum of a row shows."""
 
 
 class CheckedFile:
@@ -130,13 +132,15 @@ class CheckedFile:
             yield
         except (OSError, sqlite3.Error) as error:
             raise explained(error, self.path.parent, self.damaged, f"{self.kind.title} in {self.path}") from error
+        except OverflowError:  # a number that SQLite cannot hold
+            raise UsageError("There is nothing with such a large number.") from None
 
     def damaged(self, what: str) -> StoreError:
         """Returns the error for damage in the file."""
         return DamagedError(f"{self.kind.title} in {self.path} is damaged: {what}. {self.kind.advice}", what)
 
-    def problems(self, more: Callable[[CheckedRows], Iterator[str]] | None = None) -> Iterator[str]:
-        """Yields what is damaged, for `surefind doctor`: pages and rows, and what `more` finds."""
+    def problems(self) -> Iterator[str]:
+        """Yields what is damaged, for `surefind doctor`: pages and rows, and what else the kind of file can find."""
         tables = self.kind.format.tables
         try:
             with self.reading() as rows:
@@ -146,8 +150,7 @@ class CheckedFile:
                         rows.check_groups(table) if table in tables.groups else list(rows.every(table))
                     except DamagedError as error:
                         yield error.what
-                if more:
-                    yield from more(rows)
+                yield from self.kind.problems(rows)
         except DamagedError as error:
             yield error.what
 
