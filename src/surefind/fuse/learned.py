@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from surefind.disk.sealed import check_files, read_sealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.fusion.provenance import differences, drift
-from surefind.protocols import Corpus, Retriever
+from surefind.protocols import Corpus, Retriever, Services
 from surefind.running.cache import BoundedCache
 from surefind.running.notes import note
 from surefind.spec import Stage
@@ -30,7 +30,6 @@ from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.fusion.predictors import Predictor
-    from surefind.protocols import Services
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"

@@ -9,19 +9,16 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from surefind.errors import NotBuiltError
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
-from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
+from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse, Services
 from surefind.running.cache import BoundedCache
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _DEPTH = 100
 """Passages that each retriever returns to find the nearest."""

@@ -7,13 +7,9 @@ twin. So a model is called only while questions are answered.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
 
 from surefind.prompts.prompt import Prompt
-from surefind.protocols import Index, Retriever
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
+from surefind.protocols import Index, Retriever, Services
 
 
 class Aided(ABC):

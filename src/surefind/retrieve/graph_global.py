@@ -25,7 +25,7 @@ from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
 from surefind.llm import estimate
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Index, Progress, Retriever, Reuse
+from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
@@ -35,7 +35,6 @@ from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.index import GraphIndex
-    from surefind.protocols import Services
     from surefind.retrieve._communities import CommunityIndex, Overview
 
 _CHUNKS = 4

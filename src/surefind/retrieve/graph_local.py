@@ -31,7 +31,7 @@ from surefind.llm import estimate
 from surefind.llm.ask import note_failures
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Index, Progress, Retriever, Reuse
+from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.retrieve._aided import Aided
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.ppr import PPR
@@ -42,7 +42,6 @@ from surefind.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
     from surefind.graph.index import GraphIndex
-    from surefind.protocols import Services
 
 _ANSWER = 150
 """Assumed tokens of an answer, used for cost estimates."""

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, declared, implements
 from surefind.access import PATH, Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
-from surefind.protocols import Index, Retriever, ScoringIndex, VectorIndex
+from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
 from surefind.running.cache import BoundedCache
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.backends.isolated import Isolated
@@ -27,9 +27,6 @@ from surefind.store.rows import Entry
 from surefind.store.table import Table
 from surefind.text.places import location
 from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _MAX_KEPT = 64
 """How many masks, facets of callers, and retrievers with different parameters stay in memory."""
