@@ -17,6 +17,7 @@ import pkgutil
 import re
 import types
 import typing
+from collections.abc import Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -27,8 +28,6 @@ from surefind.grammar import format_spec as format_spec
 from surefind.grammar import parse_spec as parse_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from surefind.prompts.values import Calls, Workload
     from surefind.protocols import Corpus, Index, Retriever, Services
     from surefind.types import Query, Rankings, Signal

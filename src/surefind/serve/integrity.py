@@ -12,8 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from surefind.disk.sealed import read_sealed
 from surefind.errors import StoreError, SurefindError
+from surefind.inference.record import RECORD, check_record
 from surefind.kb import KnowledgeBase
+from surefind.llm.cache import CompletionCache
+from surefind.store import session
+from surefind.store.backends.local import LocalBackend
+from surefind.store.failures import damaged, explaining
+from surefind.store.version import file_version
 
 _SHOWN = 5
 """The most damaged things that a message lists."""
@@ -28,7 +35,6 @@ class RepairedError(StoreError):
 
 
 def _catalogue(kb: KnowledgeBase) -> str:
-    from surefind.store.failures import damaged, explaining
     from surefind.store.integrity import problems
 
     started = time.perf_counter()
@@ -57,8 +63,6 @@ def _drafts(kb: KnowledgeBase) -> str:
 
 
 def _indexes(kb: KnowledgeBase) -> str:
-    from surefind.store.backends.local import LocalBackend
-    from surefind.store.failures import explaining
 
     with explaining(kb.data):
         backend = LocalBackend(kb.catalogue)
@@ -71,7 +75,6 @@ def _indexes(kb: KnowledgeBase) -> str:
 
 
 def _caches(kb: KnowledgeBase) -> str:
-    from surefind.llm.cache import CompletionCache
     from surefind.store.vectors import VectorCache
 
     folder = kb.data / "cache"
@@ -126,9 +129,7 @@ def _reports(kb: KnowledgeBase) -> str:
 def _models(kb: KnowledgeBase) -> str:
     from surefind.confidence import answering, saved
     from surefind.fuse.learned import MANIFEST, read_manifest
-    from surefind.inference.record import RECORD, check_record
     from surefind.llm.trained import FILE, read_prompt
-    from surefind.store.version import file_version
 
     folder = kb.data / "models"
     work: list[Callable[[], object]] = []
@@ -149,9 +150,7 @@ def _models(kb: KnowledgeBase) -> str:
 
 def _records(kb: KnowledgeBase) -> str:
     """The small files that only some commands read."""
-    from surefind.disk.sealed import read_sealed
     from surefind.kb.adoption import kept_changes
-    from surefind.store import session
 
     _all([partial(kept_changes, kb.folder)])
     small = [kb.data / session.NAME, kb.desk.database.mark, *sorted(kb.data.glob("git/*/left_out.json"))]
