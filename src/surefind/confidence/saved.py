@@ -6,7 +6,6 @@ others.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,8 +15,8 @@ from typing import Any, cast
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.predictor import Predictor
 from surefind.disk.sealed import digest, read_sealed, write_sealed
-from surefind.errors import SpecError, StoreError, choices
-from surefind.store.version import FileVersion, file_version
+from surefind.errors import StoreError
+from surefind.store.version import FileVersion, find_named
 
 FILE = "calibration.json"
 FORMAT = 1
@@ -60,13 +59,8 @@ def write_calibration(folder: Path, data: Mapping[str, Any]) -> Path:
 
 def find_calibration(folder: Path | None, name: str) -> Calibration:
     """Reads a calibration by its name."""
-    if folder is not None and name and "/" not in name and name != "..":
-        path = folder / name / FILE
-        with contextlib.suppress(FileNotFoundError):
-            return _read(path, file_version(path))
-    there = sorted(path.parent.name for path in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
-    known = choices(name, there) if there else "Make one with: surefind calibrate cross_encoder --exam NAME."
-    raise SpecError(f"There is no calibration called {name!r}. {known}")
+    advice = "Make one with: surefind calibrate cross_encoder --exam NAME."
+    return _read(*find_named(folder, name, FILE, "calibration called", advice))
 
 
 @lru_cache(maxsize=8)

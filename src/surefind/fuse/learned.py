@@ -9,7 +9,6 @@ their order), the layout and the documents that it was trained on. Otherwise it 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -19,13 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from surefind.disk.sealed import check_files, read_sealed
-from surefind.errors import SpecError, StoreError, choices
+from surefind.errors import SpecError, StoreError
 from surefind.fusion.provenance import differences, drift
 from surefind.protocols import Corpus, Retriever, Services
 from surefind.running.cache import BoundedCache
 from surefind.running.notes import note
 from surefind.spec import Stage
-from surefind.store.version import FileVersion, file_version
+from surefind.store.version import FileVersion, find_named
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
@@ -95,12 +94,8 @@ class Learned(Stage):
         return hashlib.blake2b(json.dumps(self.about(services), sort_keys=True).encode(), digest_size=12).hexdigest()
 
     def _file(self, services: Services) -> tuple[Path, FileVersion]:
-        folder = services.models_folder
-        if folder is not None and self.model and "/" not in self.model and self.model != "..":
-            path = folder / self.model / MANIFEST
-            with contextlib.suppress(FileNotFoundError):
-                return path, file_version(path)
-        raise SpecError(f"There is no trained model {self.model!r}. {_known(folder, self.model)}")
+        advice = "Train one with: surefind train fusion --exam NAME."
+        return find_named(services.models_folder, self.model, MANIFEST, "trained model", advice)
 
 
 _checked: BoundedCache[tuple[object, ...], tuple[list[str], str]] = BoundedCache(_MAX_CHECKED)
@@ -127,11 +122,6 @@ def _damaged(path: Path, error: Exception) -> StoreError:
     return StoreError(
         f"The model in {path.parent} cannot be read ({error}). Train it again with: surefind train fusion."
     )
-
-
-def _known(folder: Path | None, wrong: str) -> str:
-    there = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder and folder.exists() else []
-    return choices(wrong, there) if there else "Train one with: surefind train fusion --exam NAME."
 
 
 @lru_cache(maxsize=8)

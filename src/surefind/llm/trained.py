@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from surefind.disk.sealed import read_sealed, write_sealed
-from surefind.errors import SpecError, StoreError, choices
-from surefind.store.version import FileVersion, file_version
+from surefind.errors import SpecError, StoreError
+from surefind.store.version import FileVersion, file_version, find_named
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -57,13 +57,8 @@ def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Pa
 
 
 def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwise") -> TrainedPrompt:
-    folder, name = services.models_folder, name or ""
-    path = (folder or Path()) / name / FILE
-    if folder is None or not name or Path(name).name != name or not path.exists():
-        there = sorted(p.parent.name for p in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
-        known = choices(name, there) if there else "Make one with: surefind train prompt --exam NAME."
-        raise SpecError(f"There is no trained prompt {name!r}. {known}")
-    made, _ = read_prompt(path, file_version(path))
+    advice = "Make one with: surefind train prompt --exam NAME."
+    made, _ = read_prompt(*find_named(services.models_folder, name or "", FILE, "trained prompt", advice))
     if made.kind != kind:
         raise SpecError(f"The trained prompt {name!r} is for {made.kind}, not for {kind}.")
     return made
