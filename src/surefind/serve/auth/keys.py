@@ -25,6 +25,7 @@ from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError, UsageError
 from surefind.serve.auth.caller import TOKEN, Caller, NotAuthenticatedError, scopes_of
 from surefind.store.lock import keys_lock
+from surefind.store.version import file_version
 
 FILE = "keys.json"
 _FORMAT = 1
@@ -121,10 +122,9 @@ class Keys:
     def _read(self) -> dict[str, Key]:
         """Returns the keys of the file, read again only if it has changed."""
         try:
-            about = self.path.stat()
+            mark = file_version(self.path)
         except FileNotFoundError:
             return {}
-        mark = about.st_mtime_ns, about.st_size, about.st_ino
         known, keys = self._known
         if known != mark:
             with self._lock:
