@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import surefind
 from helpers import Home
 from http_helpers import serving
 from surefind import Access
@@ -174,3 +175,11 @@ def test_connection_that_is_being_closed_is_lent_to_nobody(tmp_path: Path) -> No
     assert seen == [None]
     with pytest.raises(ClosedError):
         db.execute("SELECT 1")
+
+
+def test_one_place_opens_sqlite_files() -> None:
+    root = Path(surefind.__file__).parent
+    found = {
+        str(path.relative_to(root)) for path in root.rglob("*.py") if "sqlite3.connect(" in path.read_text("utf-8")
+    }
+    assert found == {"store/connection.py"}

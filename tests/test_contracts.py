@@ -10,7 +10,6 @@ import pytest
 import real_files
 from helpers import EXAMPLE
 from surefind import spec
-from surefind.protocols import Composite, Wrapper
 from surefind.services import LocalServices
 from surefind.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import (
@@ -133,8 +132,8 @@ def test_declared_protocols_are_found_where_they_are_meant() -> None:
     """A declaration that is lost would switch a feature off without a word."""
     made = {text: spec.make(kind, text) for kind, text in DECLARED}
     assert made["cross_encoder"].runs_here and made["slidegar"].reaches and made["agentic"].reaches
-    assert isinstance(made["ppr"], Composite) and isinstance(made["graph_local"], Composite)
-    assert isinstance(made["hyde"], Wrapper) and made["hyde"].stamp(LocalServices())
+    assert made["ppr"].uses and made["graph_local"].uses and made["learned"].reads_queries
+    assert made["hyde"].inner is not None and made["hyde"].stamp(LocalServices())
     assert made["learned"].replace(missing="score").missing == "score"
     assert type(made["learned"]).learnt is not spec.Stage.learnt
     assert made["pdf"].extra == "pdf" and not made["text"].needs

@@ -22,7 +22,7 @@ from desk_editor import content, edit
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, KnowledgeBase
-from surefind.desk import _database, review
+from surefind.desk import review, store
 from surefind.desk.people import same_person
 from surefind.desk.store import Desk
 from surefind.desk.values import Base
@@ -95,13 +95,21 @@ def test_empty_desk_has_no_file_and_nothing_in_it(tmp_path: Path) -> None:
     assert not (tmp_path / ".surefind").exists()
 
 
+def test_a_number_that_no_file_can_hold_is_a_wrong_number(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    made(desk)
+    with pytest.raises(UsageError, match="such a large number"):
+        desk.get(2**70)
+    desk.close()
+
+
 def test_error_while_the_tables_are_made_leaves_none_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = _database._KIND
+    whole = store.DESK
     broken = tuple(one.replace("CREATE TABLE blobs", "CREATE NOTHING blobs") for one in whole.format.statements)
-    monkeypatch.setattr(_database, "_KIND", replace(whole, format=replace(whole.format, statements=broken)))
+    monkeypatch.setattr(store, "DESK", replace(whole, format=replace(whole.format, statements=broken)))
     with pytest.raises(DamagedError):
         made(Desk(tmp_path))
-    monkeypatch.setattr(_database, "_KIND", whole)
+    monkeypatch.setattr(store, "DESK", whole)
     desk = Desk(tmp_path)
     assert desk.get(made(desk)).revision == 1
     desk.close()

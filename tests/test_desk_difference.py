@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import surefind
 from surefind.desk import difference as differences
-from surefind.desk.difference import Line, difference, matches
+from surefind.desk.difference import Line, difference, matches, unified
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "a b", "a c d"]), max_size=12).map("\n".join)
 
@@ -90,3 +93,22 @@ def test_large_texts_take_a_bounded_time(kind: str) -> None:
     lines = difference(before, after, context=None)
     assert time.process_time() - started < 3  # a second, on a slow machine
     assert "\n".join(line.text for line in lines if line.kind != "gone") == after
+
+
+def test_the_unified_difference_can_be_applied_by_patch(tmp_path: Path) -> None:
+    before = "".join(f"line {number}\n" for number in range(40))
+    after = before.replace("line 3\n", "").replace("line 20\n", "twenty\nmore\n") + "last\n"
+    for one, other in ((before, after), (after, before), ("", after), (after, ""), ("a\n", "b\n")):
+        (tmp_path / "page").write_text(one)
+        made = "\n".join(unified(one, other, ("page", "page"))) + "\n"
+        subprocess.run(["patch", "-s", str(tmp_path / "page")], input=made.encode(), check=True)
+        there = (tmp_path / "page").read_text() if (tmp_path / "page").exists() else ""
+        assert there == other
+    assert unified("a", "a", ("page", "page")) == []
+
+
+def test_nothing_else_compares_texts() -> None:
+    """Suggestions for misspelt names use difflib as well, on single words."""
+    root = Path(surefind.__file__).parent
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "difflib" in path.read_text("utf-8")}
+    assert found == {"errors.py", "desk/difference.py"}

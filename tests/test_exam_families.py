@@ -8,7 +8,7 @@ import pytest
 
 from exam_helpers import BODY, document, few_documents
 from surefind.errors import ExamError
-from surefind.exam.known_item import EVERY, VERBATIM, generate
+from surefind.exam.known_item import generate
 from surefind.text.tokens import token_spans
 from surefind.types import Document
 
@@ -24,10 +24,6 @@ def asked(*documents: Document, family: str) -> dict[str, tuple[str, str]]:
         q.text: (q.judgments[0].document, texts[q.judgments[0].document][q.judgments[0].start : q.judgments[0].end])
         for q in found
     }
-
-
-def test_verbatim_families_exist() -> None:
-    assert set(EVERY) - VERBATIM == {"heading_paraphrase", "anchor_text", "alias"} and set(EVERY) > VERBATIM
 
 
 # ---------------------------------------------------------------- links

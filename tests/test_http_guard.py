@@ -11,7 +11,6 @@ from starlette.requests import Request
 
 from surefind.errors import StoreError
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.cache import AnswerCache
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.settings import ServeSettings
@@ -112,15 +111,3 @@ def test_a_failure_shows_only_a_request_id(app: object, inside: str, caplog: pyt
         answer = asyncio.run(go())
     assert answer.status_code == 500 and inside not in answer.text and "Traceback" not in answer.text
     assert answer.json()["request_id"] == "r1" and "r1" in caplog.text, "the log says why"
-
-
-def test_the_cache_keeps_what_was_asked_for_last_within_its_size() -> None:
-    cache = AnswerCache(800)
-    for n in range(20):
-        cache.put(n, bytes(100))
-        cache.get(0)
-    assert cache.get(0) is not None and cache.get(19) is not None and cache.get(1) is None
-    cache.put("large", bytes(200))
-    assert cache.get("large") is None
-    cache.put(19, b"x")
-    assert cache.get(19) == b"x"

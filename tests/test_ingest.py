@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind import spec
+from surefind.access import PathRule
 from surefind.errors import SourceError
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, scan
@@ -242,7 +243,17 @@ def test_scan_ignores_hidden_names_tool_folders_and_exclusions(tmp_path: Path) -
     for name in ("a.md", ".hidden.md", ".git/x.md", "node_modules/x.md", "drafts/x.md", "sub/b.md", "sub/c.tmp.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert names(tmp_path, "drafts/*", "*.tmp.md") == ["a.md", "sub/b.md"]
+    assert names(tmp_path, "drafts/*", "**/*.tmp.md") == ["a.md", "sub/b.md"]
+
+
+@pytest.mark.parametrize("pattern", ["*.md", "sub/*.md", "**/*.md", "sub", "./sub/", "s?b/**", "[a-z].md", "sub/**/c*"])
+def test_exclude_and_access_rules_mean_the_same_by_a_pattern(tmp_path: Path, pattern: str) -> None:
+    paths = ["[a-z].md", "a.md", "sub/b.md", "sub/deep/c.md"]
+    for name in paths:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    rule = PathRule(pattern, ("staff",))
+    assert sorted(names(tmp_path, pattern)) == [name for name in paths if not rule.covers(name)]
 
 
 def test_scan_of_a_file_is_that_file(tmp_path: Path) -> None:

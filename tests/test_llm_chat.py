@@ -16,7 +16,7 @@ from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
 from surefind.net import trust
 from surefind.prompts.values import Completion, Message
-from surefind.protocols import ChatModel, Services
+from surefind.protocols import Services
 from surefind.running.notes import collecting
 from surefind.services import LocalServices
 
@@ -42,7 +42,6 @@ def failure(llm: LLMServer, **settings: Any) -> str:
 def test_answer_with_tokens(llm: LLMServer) -> None:
     llm.say("A credit union.")
     chat = services(llm).chat()
-    assert isinstance(chat, ChatModel)
     done = chat.complete(ask(), max_tokens=9, temperature=0.5)
     assert (done.text, done.cached, done.dollars, done.cut) == ("A credit union.", False, 0.0, False)
     assert (done.tokens_in, done.tokens_out) == (len("Be brief.\n\nWhat is it?") // 4, len("A credit union.") // 4)

@@ -23,7 +23,7 @@ from surefind.bench.prior import (
     sampling_error,
 )
 from surefind.bench.recommendation import describe, recommend
-from surefind.exam.known_item import VERBATIM
+from surefind.exam.known_item import EVERY
 from surefind.exam.model import ExamQuery, Judgment
 from surefind.settings.config import default_settings
 from surefind.types import Floats
@@ -157,7 +157,7 @@ def exam(favourite: int, size: int, gain: float = 0.3) -> Floats:
 
 
 def test_verbatim_questions_never_choose() -> None:
-    names = sorted({*VERBATIM, "anchor_text", "alias"})
+    names = sorted(EVERY.keys() - {"heading_paraphrase"})
     queries = [query for name in names for query in asked(400 // len(names), name)]
     alone = recommend(SPECS, exam(1, len(queries)), queries)
     nothing = recommend(SPECS, np.zeros((0, len(SPECS))), ())

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import surefind
-from surefind.disk.replacing import write_file
+from surefind.disk.replacing import replace_folder, write_file
+from surefind.disk.sealed import read_sealed, write_sealed
 
 
 def test_the_permissions_stay_and_private_files_are_private(tmp_path: Path) -> None:
@@ -63,6 +64,36 @@ def test_readers_and_sixteen_writers_never_see_a_part(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert seen <= whole and path.read_text() in whole and [one.name for one in tmp_path.iterdir()] == ["value"]
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    write_sealed(path, {"format": 1, "rows": [1]})
+    monkeypatch.setattr(os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(OSError, match="No space"):
+        write_sealed(path, {"format": 1, "rows": [1, 2]})
+    assert read_sealed(path, 1)["rows"] == [1]
+    with pytest.raises(ValueError, match="another version"):
+        read_sealed(path, 2)
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError):
+        read_sealed(path)
+
+
+def test_a_folder_takes_the_place_of_another_one(tmp_path: Path) -> None:
+    for name in ("made", "place", ".place.old"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a").write_text(name)
+    replace_folder(tmp_path / "made", tmp_path / "place")
+    assert (tmp_path / "place" / "a").read_text() == "made" and [one.name for one in tmp_path.iterdir()] == ["place"]
+
+
+def test_nothing_else_writes_checksums_into_files() -> None:
+    """Besides: the first line of an exam, the mark of a session, the head of an archive, and a file of settings."""
+    root = Path(surefind.__file__).parent
+    found = {str(path.relative_to(root)) for path in root.rglob("*.py") if " sealed(" in path.read_text("utf-8")}
+    others = {"bench/cache.py", "exam/store.py", "kb/adoption.py", "store/session.py"}
+    assert found - others == {"disk/sealed.py"}
 
 
 def test_nothing_else_replaces_files() -> None:

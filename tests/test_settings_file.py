@@ -9,11 +9,15 @@ import pytest
 from surefind.errors import ConfigError
 from surefind.settings import file as settings_file
 from surefind.settings.config import TEMPLATE, load_settings
-from surefind.settings.file import changed, set_values
+from surefind.settings.file import Place, changed, read_settings, write_settings
 
 HYBRID = '[pipelines.hybrid]\nretrieve = ["bm25"]\n'
 MINE = {"retrieve": ["bm25", "dense"], "fuse": "rrf(k=60)"}
 TABLE = '[pipelines.mine]\nretrieve = ["bm25", "dense"]\nfuse = "rrf(k=60)"\n'
+
+
+def set_values(path: Path, changes: dict[Place, object]) -> None:
+    write_settings(path, changed(read_settings(path), changes, str(path)))
 
 
 @pytest.fixture

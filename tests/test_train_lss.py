@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.exam.model import ExamQuery, Judgment
-from surefind.measure.lss import Labeller, alpha_star, lss
+from surefind.measure.lss import Labeller, alpha_star
 from surefind.store.backend import Spans
 from surefind.testing import rankings_of
 
@@ -28,6 +28,14 @@ SPANS = Spans(np.arange(3), np.arange(3), LENGTHS * 0, LENGTHS, LENGTHS * 0, LEN
 
 def labeller(*judgments: Judgment) -> Labeller:
     return Labeller([ExamQuery("q", "when is the report due", judgments)], SPANS, PASSAGES)
+
+
+def lss(passage: str, answer: str) -> float:
+    length = np.array([len(passage)])
+    spans = Spans(np.arange(1), np.arange(1), length * 0, length, length * 0, length, ["p"])
+    gold = Judgment("a", 0, len(answer))
+    made = Labeller([ExamQuery("q", "?", (gold,))], spans, {"p": passage, "a": answer})
+    return made.label(0, 0)
 
 
 def test_lss_is_the_share_of_the_answer_in_order() -> None:

@@ -24,7 +24,6 @@ OnProgress = Callable[[str, int, int], None]
 """A callback for progress of work with several parts, called with (part, done, total)."""
 
 
-@runtime_checkable
 class Reader(Protocol):
     """Turns a file into documents."""
 
@@ -35,7 +34,6 @@ class Reader(Protocol):
         """Reads the documents of a file. `id` is for a file with one document. Raises `SourceError` on failure."""
 
 
-@runtime_checkable
 class Chunker(Protocol):
     """Cuts a document into chunks.
 
@@ -45,7 +43,6 @@ class Chunker(Protocol):
         """Cuts a document. `document.text[c.start:c.end] == c.text` for every chunk `c`, on any text."""
 
 
-@runtime_checkable
 class Enricher(Protocol):
     """Adds context to chunks, which is searched together with their text."""
 
@@ -53,7 +50,6 @@ class Enricher(Protocol):
         """Returns the chunks of a document with their `context` set and everything else unchanged."""
 
 
-@runtime_checkable
 class Analyzer(Protocol):
     """Turns text into the terms that lexical retrieval counts."""
 
@@ -64,7 +60,6 @@ class Analyzer(Protocol):
         """Returns the terms of one token, such as its stem; none for a stop word."""
 
 
-@runtime_checkable
 class Extractor(Protocol):
     """Finds the entities that texts mention."""
 
@@ -72,7 +67,6 @@ class Extractor(Protocol):
         """Extracts the entities of each text, and the aliases and relations that it states."""
 
 
-@runtime_checkable
 class Embedder(Protocol):
     """Turns texts into unit vectors."""
 
@@ -100,7 +94,6 @@ class QueryEmbedder(Embedder, Protocol):
         """Encodes questions: one row for each question, a unit vector."""
 
 
-@runtime_checkable
 class ChatModel(Protocol):
     """Asks a language model."""
 
@@ -225,32 +218,6 @@ class Retriever(Protocol):
         """Loads an index that `Index.save` wrote."""
 
 
-@runtime_checkable
-class Wrapper(Retriever, Protocol):
-    """A retriever around another (`inner`), such as one that rewrites queries. It wraps the index of `inner` and has
-    the same `index_spec`."""
-
-    @property
-    def inner(self) -> Retriever | None:
-        """The wrapped retriever; None if the parameters are such that it wraps none."""
-
-    def wrap(self, index: Index, services: Services) -> Index:
-        """Returns the index of `inner`, wrapped so that it answers as this retriever does."""
-
-
-@runtime_checkable
-class Composite(Retriever, Protocol):
-    """A retriever that uses the indexes of others. Each of these is built, kept and loaded once for all retrievers that
-    use it; the retriever's own index holds only the rest."""
-
-    @property
-    def uses(self) -> tuple[Retriever, ...]:
-        """The retrievers whose indexes it uses."""
-
-    def over(self, index: Index, used: Sequence[Index]) -> Index:
-        """Returns its own index connected to the indexes of `uses`, which are given in the same order."""
-
-
 @dataclass(frozen=True, slots=True)
 class Reuse:
     """An earlier index, and the place in it of each chunk of the new list (-1: a new chunk).
@@ -262,7 +229,6 @@ class Reuse:
     origin: IntArray
 
 
-@runtime_checkable
 class Fuser(Protocol):
     """Joins several rankings of the same queries into one."""
 
@@ -270,15 +236,6 @@ class Fuser(Protocol):
         """Joins rankings and returns the best k chunks of each query."""
 
 
-@runtime_checkable
-class QueryFuser(Protocol):
-    """A fuser that also looks at the queries, such as one that predicts weights per query."""
-
-    def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        """Joins the rankings of these queries and returns the best k chunks of each query."""
-
-
-@runtime_checkable
 class Reranker(Protocol):
     """Reorders the top of a ranking by reading the passages.
 
@@ -294,7 +251,6 @@ SKETCH = 1000
 """The number of documents whose hashes represent a corpus in its sketch."""
 
 
-@runtime_checkable
 class Corpus(Protocol):
     """Describes the documents that a trained stage is used on, so that it can compare them with its training."""
 
@@ -308,14 +264,6 @@ class Corpus(Protocol):
     @property
     def sketch(self) -> tuple[int, ...]:
         """The `SKETCH` lowest hashes of the documents' ids and contents, ascending."""
-
-
-@runtime_checkable
-class TrainedFuser(Fuser, Protocol):
-    """A fuser that was trained, and is valid only for the retrievers and documents it was trained on."""
-
-    def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
-        """Raises `SpecError` if the fuser is not valid here, naming what changed. Smaller changes are only noted."""
 
 
 class Passages(Protocol):

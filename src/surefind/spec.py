@@ -17,6 +17,7 @@ import pkgutil
 import re
 import types
 import typing
+from collections.abc import Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -27,11 +28,9 @@ from surefind.grammar import format_spec as format_spec
 from surefind.grammar import parse_spec as parse_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from surefind.prompts.values import Calls, Workload
-    from surefind.protocols import Services
-    from surefind.types import Signal
+    from surefind.protocols import Corpus, Index, Retriever, Services
+    from surefind.types import Query, Rankings, Signal
 
 KINDS = {
     "analyze": "surefind.analyze",
@@ -73,6 +72,8 @@ class Stage:
     """A reader: the modules that it imports and that an extra installs."""
     extra: ClassVar[str] = ""
     """A reader: the name of the extra: `pip install 'surefind[EXTRA]'`."""
+    reads_queries: ClassVar[bool] = False
+    """A fuser: whether it also looks at the queries, such as one that predicts weights for each (`fuse_for`)."""
     blockwise: ClassVar[tuple[str, ...]] = ()
     """A retriever: the names of large files whose blocks its index checks when it uses them (`disk.blocks`)."""
 
@@ -137,6 +138,24 @@ class Stage:
         """A string that changes whenever the result would although the spec does not, such as a fingerprint of the
         weights of a model or of the words of a prompt."""
         return ""
+
+    def wrap(self, index: Index, services: Services) -> Index:
+        """A retriever with an `inner` one: returns the index of that one, wrapped so that it answers as this retriever
+        does. Both have the same `index_spec`."""
+        raise NotImplementedError
+
+    def over(self, index: Index, used: Sequence[Index]) -> Index:
+        """A retriever: returns its own index connected to the indexes of `uses`, which are given in the same order.
+        Each of these is built, kept and loaded once for all retrievers that use it."""
+        return index
+
+    def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
+        """A fuser that `reads_queries`: joins the rankings of these queries and returns the best k chunks of each."""
+        raise NotImplementedError
+
+    def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
+        """A trained fuser: raises `SpecError` if it is not valid for these retrievers and documents, naming what
+        changed. Smaller changes are only noted."""
 
     def learnt(self, services: Services) -> frozenset[str]:
         """The questions that it was trained on, as `question_key` writes them. A benchmark must not measure it on

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
@@ -13,7 +12,7 @@ from surefind.bench.plain_page import page, square, table, x, y
 from surefind.bench.plan import label
 from surefind.bench.terminal import exam_label
 from surefind.disk.folders import private_folder
-from surefind.disk.sealed import sealed
+from surefind.disk.sealed import write_sealed
 
 _COLOURS = 8
 _SHOWN = {
@@ -61,7 +60,7 @@ def about(made: Mapping[str, Any]) -> str:
 def write_answers(made: Mapping[str, Any], folder: Path) -> Path:
     """Writes the figures as JSON and as a page. Returns the path of the page."""
     private_folder(folder)
-    (folder / "answers.json").write_text(json.dumps(sealed(made), ensure_ascii=False, indent=1), encoding="utf-8")
+    write_sealed(folder / "answers.json", made)
     (folder / "answers.html").write_text(render(made), encoding="utf-8")
     return folder / "answers.html"
 

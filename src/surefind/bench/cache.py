@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from surefind.disk.arrays import read_archive
 from surefind.disk.replacing import write_file
-from surefind.disk.sealed import sealed, unsealed
+from surefind.disk.sealed import read_sealed, sealed, unsealed, write_sealed
 from surefind.store import indexes
 from surefind.types import IdArray, Rankings
 
@@ -63,14 +63,13 @@ class RunCache:
         if not self._read:
             return None
         try:
-            return unsealed(json.loads((self.folder / f"{key}.json").read_text(encoding="utf-8")))["value"]
-        except (OSError, ValueError, KeyError, RecursionError):
+            return read_sealed(self.folder / f"{key}.json")["value"]
+        except (OSError, ValueError, KeyError):
             return None
 
     def put_data(self, key: str, value: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        written = json.dumps(sealed({"value": value}), ensure_ascii=False)
-        write_file(self.folder / f"{key}.json", written, durable=False)
+        write_sealed(self.folder / f"{key}.json", {"value": value}, durable=False, indent=None)
 
 
 def _checksum(ids: IdArray, scores: NDArray[Any]) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.comparison import RunDifference, compare_runs, corrected
-from surefind.bench.saved import read_data
+from surefind.disk.sealed import read_sealed
 from surefind.errors import UsageError
 
 
@@ -56,9 +56,9 @@ class Baseline:
 
 def read_baseline(path: Path) -> Baseline:
     try:
-        data = read_data(path)
+        data = read_sealed(path)
         return Baseline(path, data["primary"], {name: scores for names, scores in _scores(data) for name in names})
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path} is not a report written by surefind bench --save ({error}). "
             "Write a baseline with: surefind bench --save FILE."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from surefind.bench.terminal import (
     row_label,
 )
 from surefind.disk.folders import private_folder
-from surefind.disk.sealed import sealed
+from surefind.disk.sealed import write_sealed
 from surefind.store.backend import Spans
 from surefind.types import Rankings
 
@@ -33,7 +32,7 @@ from surefind.types import Rankings
 def write_files(report: dict[str, Any], folder: Path) -> Path:
     """Writes all files except the TREC runs. Returns the path of the HTML page."""
     private_folder(folder)
-    (folder / "report.json").write_text(json.dumps(sealed(report), ensure_ascii=False, indent=1), encoding="utf-8")
+    write_sealed(folder / "report.json", report)
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     not_drawn = ("query_ids", "query_texts", "query_documents", "query_clusters")
     shown = {key: value for key, value in report.items() if key not in not_drawn}

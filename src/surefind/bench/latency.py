@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from surefind.abilities import name_of
+from surefind.abilities import declared, name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
-from surefind.protocols import Passages, QueryFuser, Reranker, Retriever, Services
+from surefind.protocols import Passages, Reranker, Retriever, Services
 from surefind.running.notes import Collected, collecting
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
@@ -77,7 +77,7 @@ def _timed(
     if pipeline.fuse is not None:
         path = f"{path} >> {pipeline.fuse}"
         # Scoring and predicting reuse the query vectors of the search just before them.
-        reuses = pipeline.completes or isinstance(pipeline.fuse, QueryFuser)
+        reuses = pipeline.completes or declared(pipeline.fuse).reads_queries
         again = partial(_search_again, pipeline, sample, view, access) if reuses else None
         work = partial(_joined, pipeline, sample, lists, view, services, access)
         best = stopwatch.time(path, work, again, reach=min(map(len, lists)))

@@ -31,7 +31,7 @@ from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Services
 from surefind.retrieve.dense import Dense
 from surefind.search.reader import Reader
-from surefind.settings.config import FILE_NAME
+from surefind.settings.config import DATA_FOLDER, FILE_NAME
 
 _BEIR_SETTINGS = """\
 [index]
@@ -209,8 +209,6 @@ def beir_base(
 ) -> tuple[KnowledgeBase, Exam]:
     """Opens a BEIR folder as a knowledge base and an exam. Its documents are not cut; its data goes into a subfolder of
     the current knowledge base's data."""
-    from surefind.settings.config import DATA_FOLDER
-
     folder = folder.resolve()
     if not folder.is_dir():
         raise ExamError(f"There is no folder {folder}.")

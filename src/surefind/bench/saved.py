@@ -7,14 +7,13 @@ parsers as those of surefind.toml, so a report can do no more than a line of sur
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from surefind.bench.plan import Contender, label
-from surefind.disk.sealed import unsealed
+from surefind.disk.sealed import read_sealed
 from surefind.errors import SpecError, UsageError
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
@@ -84,21 +83,16 @@ def read_report(path: Path) -> SavedReport:
 
 def _intact(file: Path) -> dict[str, Any]:
     try:
-        return read_data(file)
+        return read_sealed(file)
     except OSError as error:
         raise UsageError(
             f"{file} cannot be read ({error.strerror}). Name a folder that surefind bench wrote."
         ) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise UsageError(
             f"{file} is damaged or was edited ({error}). Restore it from a backup, or remove its folder and write a "
             "new report with: surefind bench."
         ) from None
-
-
-def read_data(file: Path) -> dict[str, Any]:
-    """Reads the data of a report. Raises `ValueError` if the file is not JSON or is damaged."""
-    return unsealed(json.loads(file.read_text(encoding="utf-8")))
 
 
 def report_of(data: dict[str, Any], path: Path) -> SavedReport:

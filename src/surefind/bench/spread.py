@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import sqlite3
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -25,6 +24,7 @@ from surefind.disk.replacing import write_file
 from surefind.kb import KnowledgeBase
 from surefind.settings.config import FILE_NAME
 from surefind.store.catalogue import NAME
+from surefind.store.connection import copy_file
 from surefind.write.cluster import check_versions, connect, nodes
 
 _RETRIES = 3
@@ -115,18 +115,13 @@ def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
 
 
 def _packed(kb: KnowledgeBase) -> bytes:
-    """Packs everything that a ranking needs. SQLite makes a whole copy of the catalogue, whoever writes to it. The
-    reader keeps a sync from deleting the folders of its set meanwhile."""
+    """Packs everything that a ranking needs. The reader keeps a sync from deleting the folders of its set
+    meanwhile."""
     made, reader = io.BytesIO(), kb.reader()
     shipped = [*kb.folders(reader.generation), kb.data / "models"]
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=made, mode="w:gz", compresslevel=1) as archive:
         copy = Path(folder) / NAME
-        source, target = sqlite3.connect(kb.catalogue.path), sqlite3.connect(copy)
-        try:
-            source.backup(target)
-        finally:
-            source.close()
-            target.close()
+        copy_file(kb.catalogue.path, copy)
         archive.add(copy, f"{kb.data.name}/{NAME}")
         for path in shipped:
             if path.exists():

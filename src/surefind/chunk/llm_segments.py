@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 from surefind import spec
 from surefind.chunk._breakpoints import chunk_range, read_breakpoints
@@ -24,16 +24,13 @@ from surefind.llm.ask import ask, check_temperature
 from surefind.llm.reply import without_reasoning
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
-from surefind.protocols import Chunker
+from surefind.protocols import Chunker, Services
 from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section, sections
 from surefind.text.sentences import sentence_spans
 from surefind.types import Chunk, Document
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _SLOTS = ("n_sentences", "word_count", "sentences", "min_breakpoints", "max_breakpoints", "correction")
 _MAX_TOKENS = 500

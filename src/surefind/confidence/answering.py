@@ -7,7 +7,6 @@ documents are those of the calibration; otherwise the built-in predictor is used
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,8 +16,7 @@ from typing import Any, NamedTuple
 from surefind.confidence.builtin import builtin
 from surefind.confidence.predictor import Predictor
 from surefind.confidence.signals import NAMES, Kind
-from surefind.disk.replacing import write_file
-from surefind.disk.sealed import sealed, unsealed
+from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError
 from surefind.fusion.provenance import ENOUGH, alike
 from surefind.protocols import Corpus, Retriever
@@ -89,7 +87,7 @@ def write_answering(folder: Path, data: Mapping[str, Any]) -> Path:
     """Saves a calibration. `data` has the fields of `Answering`, the pipeline, the layout and the report."""
     place = place_of(folder, data["pipeline"], data["layout"])
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_file(place, json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1))
+    write_sealed(place, {"format": FORMAT, **data})
     return place
 
 
@@ -108,14 +106,12 @@ def find_answering(folder: Path | None, pipeline: str, layout: str) -> Answering
 def read_answering(path: Path, version: FileVersion) -> Answering:
     """`version` is part of the cache key, so that a new calibration is read."""
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        if data.get("format") != FORMAT:
-            raise ValueError("another version of Surefind wrote it")
+        data = read_sealed(path, FORMAT)
         predictors = {kind: Predictor.from_data(one) for kind, one in data["predictors"].items()}
         if any(kind not in NAMES or len(one.weights) != len(NAMES[kind]) for kind, one in predictors.items()):
             raise ValueError("its predictor is not sound")
         return Answering(predictors, tuple(data["indexes"]), data["corpus"], tuple(data["documents"]), data["words"])
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
             f"The calibration {path} cannot be used ({error}). Make it again with: surefind calibrate confidence."
         ) from error

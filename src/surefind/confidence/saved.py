@@ -6,8 +6,6 @@ others.
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,10 +14,9 @@ from typing import Any, cast
 
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.predictor import Predictor
-from surefind.disk.replacing import write_file
-from surefind.disk.sealed import digest, sealed, unsealed
-from surefind.errors import SpecError, StoreError, choices
-from surefind.store.version import FileVersion, file_version
+from surefind.disk.sealed import digest, read_sealed, write_sealed
+from surefind.errors import StoreError
+from surefind.store.version import FileVersion, find_named
 
 FILE = "calibration.json"
 FORMAT = 1
@@ -56,28 +53,21 @@ def write_calibration(folder: Path, data: Mapping[str, Any]) -> Path:
     """Saves a calibration under its name. `data` has the fields of `Calibration` and the report."""
     place = folder / str(data["name"]) / FILE
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_file(place, json.dumps(sealed({"format": FORMAT, **data}), ensure_ascii=False, indent=1))
+    write_sealed(place, {"format": FORMAT, **data})
     return place
 
 
 def find_calibration(folder: Path | None, name: str) -> Calibration:
     """Reads a calibration by its name."""
-    if folder is not None and name and "/" not in name and name != "..":
-        path = folder / name / FILE
-        with contextlib.suppress(FileNotFoundError):
-            return _read(path, file_version(path))
-    there = sorted(path.parent.name for path in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
-    known = choices(name, there) if there else "Make one with: surefind calibrate cross_encoder --exam NAME."
-    raise SpecError(f"There is no calibration called {name!r}. {known}")
+    advice = "Make one with: surefind calibrate cross_encoder --exam NAME."
+    return _read(*find_named(folder, name, FILE, "calibration called", advice))
 
 
 @lru_cache(maxsize=8)
 def _read(path: Path, version: FileVersion) -> Calibration:
     """`version` is part of the cache key, so that a new calibration of the same name is read."""
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        if data.get("format") != FORMAT:
-            raise ValueError("another version of Surefind wrote it")
+        data = read_sealed(path, FORMAT)
         when, below, predictor = data["when"], data["below"], data["predictor"]
         if when not in (*MEASURED, "predicted") or (when == "predicted") != (predictor is not None):
             raise ValueError("its measure of confidence is not known")
@@ -92,7 +82,7 @@ def _read(path: Path, version: FileVersion) -> Calibration:
             frozenset(data["learnt"]),
             digest(data),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise StoreError(
             f"The calibration in {path.parent} cannot be used ({error}). Make it again with: surefind calibrate."
         ) from error

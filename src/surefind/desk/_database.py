@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from surefind.desk._rows import DraftRow, RevisionRow
-from surefind.errors import DamagedError, UsageError
+from surefind.errors import DamagedError
 from surefind.store.checked import CheckedRows, Format
-from surefind.store.checked_file import CheckedFile, FileKind
+from surefind.store.checked_file import FileKind
 from surefind.store.checksums import Tables
 
 NAME = "desk.db"
@@ -66,29 +64,6 @@ TABLES = Tables(
     groups={"drafts": "state", "revisions": "draft", "comments": "draft", "approvals": "draft", "events": "draft"},
 )  # fmt: skip
 FORMAT = Format(2, tuple(filter(str.strip, _TABLES.split(";"))), TABLES)
-_KIND = FileKind(
-    "The desk",
-    f"Restore the files {NAME}* from a backup, or move them away to begin with an empty desk: what is published is in "
-    "the catalogue and is not affected.",
-    FORMAT,
-    marked=True,
-)
-
-
-class Database(CheckedFile):
-    def __init__(self, data: Path) -> None:
-        super().__init__(data / NAME, _KIND)
-
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            with super()._explaining():
-                yield
-        except OverflowError:
-            raise UsageError("There is no draft with such a large number.") from None
-
-    def problems(self, more: Callable[[CheckedRows], Iterator[str]] | None = None) -> Iterator[str]:
-        yield from super().problems(more or _damaged_blobs)
 
 
 def keep(rows: CheckedRows, data: bytes) -> str:
@@ -117,3 +92,13 @@ def _damaged_blobs(rows: CheckedRows) -> Iterator[str]:
     lost = rows.db.execute(f"SELECT count(*) FROM ({wanted}) WHERE data NOT IN (SELECT sha256 FROM blobs)")
     if count := lost.fetchone()[0]:
         yield f"{count} files of drafts are missing"
+
+
+DESK = FileKind(
+    "The desk",
+    f"Restore the files {NAME}* from a backup, or move them away to begin with an empty desk: what is published is in "
+    "the catalogue and is not affected.",
+    FORMAT,
+    marked=True,
+    problems=_damaged_blobs,
+)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 from surefind.running.workers import check_stopped
@@ -26,6 +27,7 @@ _WORDS = 400
 """Words of a line up to which its changed words are marked."""
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")
 Kind = Literal["same", "gone", "new", "skipped"]
+_MARKS = {"same": " ", "gone": "-", "new": "+"}
 Pieces = tuple[tuple[str, bool], ...]
 Match = tuple[int, int, int]
 """Where equal runs begin in the first and in the second sequence, and how long they are."""
@@ -66,6 +68,23 @@ def difference(before: str, after: str, context: int | None = 3) -> list[Line]:
         lines += [_same(old[start_old + i], start_old + i, start_new + i) for i in range(size)]
         at_old, at_new = start_old + size, start_new + size
     return lines if context is None else list(_hunks(lines, context))
+
+
+def unified(before: str, after: str, names: tuple[str, str]) -> list[str]:
+    """Compares two texts. Returns the lines that differ, as `diff -u` writes them; empty if none does."""
+    lines = difference(before, after)
+    shown = [f"--- {names[0]}", f"+++ {names[1]}"] if lines else []
+    for skipped, hunk in groupby(lines, lambda line: line.kind == "skipped"):
+        if not skipped:
+            part = list(hunk)
+            old, new = _range([line.old for line in part]), _range([line.new for line in part])
+            shown += [f"@@ -{old} +{new} @@", *(_MARKS[line.kind] + line.text for line in part)]
+    return shown
+
+
+def _range(numbers: Iterable[int | None]) -> str:
+    there = [number for number in numbers if number is not None]
+    return f"{there[0]},{len(there)}" if there else "0,0"
 
 
 def matches(old: Sequence[Hashable], new: Sequence[Hashable], steps: _Steps | None = None) -> list[Match]:

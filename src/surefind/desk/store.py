@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefind.desk._database import Database, fetch, keep
+from surefind.desk._database import DESK, NAME, fetch, keep
 from surefind.desk._rows import DraftRow, RevisionRow
 from surefind.desk.values import OPEN, Base, Draft, DraftState, Event, Revision
 from surefind.errors import ConflictError, UsageError
 from surefind.store.checked import CheckedRows
+from surefind.store.checked_file import CheckedFile
 
 _WAITING = ("draft", "in review")
 
@@ -39,7 +40,7 @@ class Desk:
 
     def __init__(self, data: Path, needed: int = 1) -> None:
         """`needed` is the number of approvals after which a draft counts as approved; it may be changed later."""
-        self.database = Database(data)
+        self.database = CheckedFile(data / NAME, DESK)
         self.needed = needed
 
     def close(self) -> None:

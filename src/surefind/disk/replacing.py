@@ -1,4 +1,5 @@
-"""Writes a file in one step: whoever reads it, at any time, sees the old file or the new one, and never a part."""
+"""Replaces a file or a folder in one step: whoever reads it, at any time, sees the old one or the new one, and never a
+part."""
 
 from __future__ import annotations
 
@@ -26,3 +27,13 @@ def write_file(path: Path, data: bytes | str, *, private: bool = False, durable:
         aside.replace(path)
     finally:
         aside.unlink(missing_ok=True)
+
+
+def replace_folder(made: Path, place: Path) -> None:
+    """Moves a folder, which was made beside it, into the place of the one that is there, if any."""
+    old = place.with_name(f".{place.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if place.exists():
+        place.rename(old)
+    made.rename(place)
+    shutil.rmtree(old, ignore_errors=True)

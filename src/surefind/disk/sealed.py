@@ -1,7 +1,7 @@
 """Files that show when they are damaged: JSON with a checksum of its content, and folders with a list of their files.
 
-    path.write_text(json.dumps(sealed({"name": "zoo"})))
-    data = unsealed(json.loads(path.read_text()))
+    write_sealed(path, {"name": "zoo"})
+    data = read_sealed(path)
     check_files(folder, data["files"])
 
 Every failure is a `ValueError`, as that of `json.loads` is. The caller knows what the file was for.
@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
+
+from surefind.disk.replacing import write_file
 
 _KEY = "checksum"
 _PART = 1 << 20
@@ -44,6 +46,25 @@ def unsealed(data: Any) -> dict[str, Any]:
     if data[_KEY] != digest(content):
         raise ValueError("its checksum differs")
     return content
+
+
+def write_sealed(
+    path: Path, data: Mapping[str, Any], *, private: bool = False, durable: bool = True, indent: int | None = 1
+) -> None:
+    """Writes data as JSON with its checksum, in one step. Without `indent` it takes a tenth of the time."""
+    write_file(path, json.dumps(sealed(data), ensure_ascii=False, indent=indent), private=private, durable=durable)
+
+
+def read_sealed(path: Path, wanted: int | None = None) -> dict[str, Any]:
+    """Reads what `write_sealed` wrote. Raises `ValueError` if it is damaged, or its `format` is not the `wanted` one,
+    and `OSError` if it cannot be read."""
+    try:
+        data = unsealed(json.loads(path.read_bytes()))
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if wanted is not None and data.get("format") != wanted:
+        raise ValueError("another version of Surefind wrote it")
+    return data
 
 
 def list_files(folder: Path, apart: Collection[str] = ()) -> dict[str, tuple[int, int]]:

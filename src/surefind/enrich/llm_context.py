@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from surefind.errors import SurefindError
 from surefind.llm import estimate
@@ -19,12 +19,10 @@ from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.reply import without_reasoning
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
+from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _SLOTS = ("document", "chunk")
 _LONGEST = 150

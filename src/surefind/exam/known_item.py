@@ -40,9 +40,6 @@ FAMILIES: dict[str, Callable[[ExamDocuments], Drafts]] = {
 ON_REQUEST: dict[str, Callable[[ExamDocuments], Drafts]] = {"chunk_opening": chunk_opening}
 """Families that are written only if they are named."""
 EVERY = FAMILIES | ON_REQUEST
-VERBATIM = frozenset({"exact_phrase", "first_sentence", "chunk_opening", "entity_lookup", "heading_direct", "faq"})
-"""Families whose questions are made of the words of the passage. They show whether something broke, not which
-configuration answers people's questions best."""
 PER_FAMILY = 200
 GENERATOR = 2
 """The version of the rules that write questions. Raise it when they change, so that saved exams are written again."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.extract.phrases import Phrases
@@ -20,13 +20,10 @@ from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Completion, Workload
-from surefind.protocols import Progress
+from surefind.protocols import Progress, Services
 from surefind.spec import Stage
 from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _TOKENS = 1000
 """Tokens of an answer, at most."""

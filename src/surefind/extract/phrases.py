@@ -18,17 +18,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from surefind.extract._words import COMMON, INSTRUCTIONS
-from surefind.protocols import Progress
+from surefind.protocols import Progress, Services
 from surefind.spec import Stage
 from surefind.text.scripts import spaced
 from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _UP = "A-ZÀ-ÖØ-ÞĀĆČĎĐĒĘĚĞĪİŁŃŇŌŐŘŚŞŠŤŪŮŰŹŻŽΑ-ΩА-Я"
 _WORD = rf"(?:[{_UP}][\w&]*(?:['’.-][\w&]+)*)"

@@ -9,15 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from surefind.protocols import Progress
+from surefind.protocols import Progress, Services
 from surefind.spec import Stage
 from surefind.text.scripts import spaced
 from surefind.types import Extraction, Mention
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _CAPITALISED = re.compile(r"\b[A-Z][\w&'-]*(?:[ ][A-Z][\w&'-]*)*")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*%?(?!\w)")

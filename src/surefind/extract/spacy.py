@@ -11,17 +11,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from surefind.errors import MissingPartError
 from surefind.extract.phrases import Phrases
-from surefind.protocols import Progress
+from surefind.protocols import Progress, Services
 from surefind.spec import Stage
 from surefind.text.sentences import sentence_spans
 from surefind.types import Extraction, Mention
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _VALUES = frozenset({"CARDINAL", "DATE", "MONEY", "ORDINAL", "PERCENT", "QUANTITY", "TIME"})
 

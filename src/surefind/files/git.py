@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
-from surefind.disk.sealed import sealed, unsealed
+from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import MissingPartError, SourceError
 from surefind.files._git_program import SCHEMES, git, running
 from surefind.files.limits import Limits
@@ -181,17 +180,17 @@ def fetch(
             raise
         shutil.rmtree(tree, ignore_errors=True)
         fresh.rename(tree)
-        record = sealed({"rules": rules, "left_out": left})
-        (folder / _RECORD).write_text(json.dumps(record))  # last: without it, files are extracted again
+        # Last: without it, files are extracted again.
+        write_sealed(folder / _RECORD, {"rules": rules, "left_out": left})
     return commit
 
 
 def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
     """The rules by which the tree was extracted (None if unknown), and the files they left out."""
     try:
-        record = unsealed(json.loads((folder / _RECORD).read_text()))
+        record = read_sealed(folder / _RECORD)
         return record["rules"], [LeftOut(*row) for row in record["left_out"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None, []
 
 

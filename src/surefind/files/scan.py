@@ -7,11 +7,12 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
-from fnmatch import fnmatch
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
 from surefind.files.opening import kind_of
+from surefind.wildcards import Wildcards
 
 IGNORED = frozenset({"node_modules", "__pycache__", "venv"})
 """Folders of tools, which hold no documents."""
@@ -45,8 +46,16 @@ class FileRules:
     """Which files of a source are read, as set in `[sync]` of surefind.toml."""
 
     exclude: Sequence[str] = ()
-    """Patterns of paths inside the source, such as `drafts/*`."""
+    """Patterns of paths inside the source, such as `drafts/**`, as in access rules."""
     follow_links: FollowLinks = "inside"
+
+    @cached_property
+    def _patterns(self) -> list[Wildcards]:
+        return [Wildcards(pattern.removeprefix("./").strip("/")) for pattern in self.exclude]
+
+    def excludes(self, relative: str) -> bool:
+        """Returns whether a pattern matches the path, or a folder above it."""
+        return bool(self.exclude) and any(pattern.cover(relative) for pattern in self._patterns)
 
 
 @dataclass
@@ -125,7 +134,7 @@ class _Scan:
         above = [os.path.join(self.real, str(step)) for step in PurePosixPath(below).parents]  # noqa: PTH118
         if os.path.realpath(path) != real or not self.elsewhere.isdisjoint([real, *above]):
             return None
-        if is_ignored(below, self.rules.exclude) or self._is_beside_beir(below):
+        if is_ignored(below, self.rules) or self._is_beside_beir(below):
             return []
         try:
             status = os.stat(path)  # noqa: PTH116
@@ -179,12 +188,11 @@ class _Scan:
             return []
         base = os.path.join(real, "")  # noqa: PTH118
         ignored = _BESIDE_BEIR if any(entry.name == _BEIR for entry in entries) else frozenset()
-        exclude = self.rules.exclude
         return [
             (entry, prefix + name, base + name)
             for entry in entries
             for name in [entry.name]
-            if name not in ignored and not _is_ignored(name, prefix + name, exclude)
+            if name not in ignored and not (_is_tools(name) or self.rules.excludes(prefix + name))
         ]
 
     def _behind(self, path: str, relative: str) -> Iterator[FileEntry]:
@@ -215,7 +223,7 @@ class _Scan:
         """The reason why a link to `real` is not followed; empty if it is followed."""
         if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
             return f"which is {kind_of(mode)}, not a file"
-        if self._is_inside(real) and self._is_excluded(self._shown(real)):
+        if self._is_inside(real) and self.rules.excludes(self._shown(real)):  # a link does not get around a pattern
             return "which is excluded"
         if self.rules.follow_links == "anywhere":
             return ""
@@ -226,11 +234,6 @@ class _Scan:
         if self.rules.follow_links == "never":
             return 'which has no reader under its own name; to read it, set follow_links = "inside"'
         return ""
-
-    def _is_excluded(self, relative: str) -> bool:
-        """Whether `exclude` matches the path or a folder above it. A link does not get around a pattern."""
-        steps = (PurePosixPath(relative), *PurePosixPath(relative).parents)
-        return any(fnmatch(str(step), pattern) for step in steps for pattern in self.rules.exclude)
 
     def _is_read(self, real: str, is_folder: bool) -> bool:
         """Whether the target of a link is read anyway: under its own name, by another link, or by another source."""
@@ -254,16 +257,14 @@ class _Scan:
             self.missed.unreadable.append(relative)
 
 
-def is_ignored(relative: str, exclude: Sequence[str]) -> bool:
+def is_ignored(relative: str, rules: FileRules) -> bool:
     """Whether a scan ignores the path, because of its own name or the name of a folder above it."""
-    path = PurePosixPath(relative)
-    return any(_is_ignored(step.name, str(step), exclude) for step in (path, *path.parents[:-1]))
+    return rules.excludes(relative) or any(map(_is_tools, PurePosixPath(relative).parts))
 
 
-def _is_ignored(name: str, relative: str, exclude: Sequence[str]) -> bool:
-    if name.startswith(".") or name in IGNORED or name.endswith(_MACHINE_MADE):
-        return True
-    return bool(exclude) and any(fnmatch(relative, pattern) for pattern in exclude)
+def _is_tools(name: str) -> bool:
+    """Whether a name is hidden, or that of a file or folder which a tool made."""
+    return name.startswith(".") or name in IGNORED or name.endswith(_MACHINE_MADE)
 
 
 def _target(link: str) -> str:

@@ -12,7 +12,7 @@ import unicodedata
 from pathlib import PurePosixPath
 
 from surefind.disk.folders import FILE_NAME
-from surefind.files.scan import is_ignored
+from surefind.files.scan import FileRules, is_ignored
 
 _SHORT = re.compile(r"[^.]{1,8}~\d{1,6}(?:\..{0,3})?")
 """A short name that Windows makes of a long one."""
@@ -56,7 +56,7 @@ def is_document_path(path: str) -> bool:
         return False
     if any(part in ("", FILE_NAME) or _SHORT.fullmatch(part) for part in parts):
         return False
-    return not is_ignored("/".join(parts), ())
+    return not is_ignored("/".join(parts), FileRules())
 
 
 def _folded(part: str) -> str:

@@ -9,7 +9,6 @@ their order), the layout and the documents that it was trained on. Otherwise it 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -18,32 +17,33 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from surefind.disk.sealed import check_files, unsealed
-from surefind.errors import SpecError, StoreError, choices
+from surefind.disk.sealed import check_files, read_sealed
+from surefind.errors import SpecError, StoreError
 from surefind.fusion.provenance import differences, drift
-from surefind.protocols import Corpus, Retriever
+from surefind.protocols import Corpus, Retriever, Services
+from surefind.running.cache import BoundedCache
 from surefind.running.notes import note
 from surefind.spec import Stage
-from surefind.store.version import FileVersion, file_version
+from surefind.store.version import FileVersion, find_named
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
     from surefind.fusion.predictors import Predictor
-    from surefind.protocols import Services
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
 """File for what is too long for the manifest: a sketch of the documents, the training questions, the α of held-out
 questions."""
 FORMAT = 4
-_KEPT = 32
-"""Results of `check` that are cached; when there are more, the cache is emptied."""
+_MAX_CHECKED = 32
+"""Results of `check` that are cached."""
 
 
 @dataclass(frozen=True)
 class Learned(Stage):
     kind: ClassVar[str] = "fuse"
     name: ClassVar[str] = "learned"
+    reads_queries: ClassVar[bool] = True
 
     model: str = ""
     missing: Literal["score"] | None = None
@@ -70,11 +70,9 @@ class Learned(Stage):
         # Cached, because the result changes only with the documents or the model, and comparing takes longer than
         # predicting.
         key = (*self._file(services), tuple(retrievers), depth, corpus.fingerprint)
-        if key not in _checked:
-            if len(_checked) >= _KEPT:
-                _checked.clear()
-            _checked[key] = differences(manifest, retrievers, depth, corpus), drift(manifest, corpus)
-        changed, drifted = _checked[key]
+        changed, drifted = _checked.get_or_make(
+            key, lambda: (differences(manifest, retrievers, depth, corpus), drift(manifest, corpus))
+        )
         if changed:
             raise SpecError(
                 f"{self} cannot be used here: {'; '.join(changed)}. Search as it was trained "
@@ -96,15 +94,11 @@ class Learned(Stage):
         return hashlib.blake2b(json.dumps(self.about(services), sort_keys=True).encode(), digest_size=12).hexdigest()
 
     def _file(self, services: Services) -> tuple[Path, FileVersion]:
-        folder = services.models_folder
-        if folder is not None and self.model and "/" not in self.model and self.model != "..":
-            path = folder / self.model / MANIFEST
-            with contextlib.suppress(FileNotFoundError):
-                return path, file_version(path)
-        raise SpecError(f"There is no trained model {self.model!r}. {_known(folder, self.model)}")
+        advice = "Train one with: surefind train fusion --exam NAME."
+        return find_named(services.models_folder, self.model, MANIFEST, "trained model", advice)
 
 
-_checked: dict[tuple[object, ...], tuple[list[str], str]] = {}
+_checked: BoundedCache[tuple[object, ...], tuple[list[str], str]] = BoundedCache(_MAX_CHECKED)
 
 
 def question_key(text: str) -> str:
@@ -115,11 +109,11 @@ def question_key(text: str) -> str:
 def read_manifest(path: Path) -> dict[str, Any]:
     """Reads a model's manifest together with the training file beside it."""
     try:
-        manifest = unsealed(json.loads(path.read_text(encoding="utf-8")))
+        manifest = read_sealed(path)
         if manifest.get("format") == FORMAT:
             check_files(path.parent, manifest.get("files", {}))
             return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from error
     raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
 
@@ -128,11 +122,6 @@ def _damaged(path: Path, error: Exception) -> StoreError:
     return StoreError(
         f"The model in {path.parent} cannot be read ({error}). Train it again with: surefind train fusion."
     )
-
-
-def _known(folder: Path | None, wrong: str) -> str:
-    there = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder and folder.exists() else []
-    return choices(wrong, there) if there else "Train one with: surefind train fusion --exam NAME."
 
 
 @lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
 from surefind.fusion.weighing import as_table, check_weights, distributions, labels, methods, rule_weights
@@ -28,12 +28,10 @@ from surefind.llm.trained import Weighed, trained_prompt
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Message, Workload
+from surefind.protocols import Services
 from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _SLOTS = {
     "query": ("query", "methods", "format"),
@@ -49,6 +47,7 @@ _EXAMPLES = 6
 class LLMWeights(Stage):
     kind: ClassVar[str] = "fuse"
     name: ClassVar[str] = "llm_weights"
+    reads_queries: ClassVar[bool] = True
 
     model: str | None = None
     mode: Literal["query", "informed"] = "informed"

@@ -19,19 +19,16 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from surefind.disk.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.graph.names import Lexicon, key_of, title_forms
-from surefind.protocols import Extractor, Progress
+from surefind.protocols import Extractor, Progress, Services
 from surefind.text.links import linked_path
 from surefind.text.sentences import sentence_spans
 from surefind.types import BoolArray, Chunk, Extraction, IntArray, Mask
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 MENTION, HEADING, TITLE, LINK, NAMED, ALIAS, RELATION, LEAD, TYPE = range(9)
 NOTHING = -1

@@ -7,27 +7,23 @@ cached. So a search with a mask answers as if the other chunks did not exist.
 from __future__ import annotations
 
 import copy
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
 from surefind.errors import NotBuiltError
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
-from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
+from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse, Services
+from surefind.running.cache import BoundedCache
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _DEPTH = 100
 """Passages that each retriever returns to find the nearest."""
-_KEPT = 8
-"""Number of masks whose graphs stay in memory."""
+_MAX_GRAPHS = 8
+"""Number of masks whose graphs stay in memory, besides the graph of all chunks."""
 
 
 class GraphIndex:
@@ -39,10 +35,9 @@ class GraphIndex:
         self.services = services
         self.near: Mapping[str, Any] = {}
         """The indexes that find passages near a query, by `index_spec`."""
-        self._graphs: OrderedDict[bytes, Graph] = OrderedDict()
+        self._whole: BoundedCache[bytes, Graph] = BoundedCache(1)
+        self._graphs: BoundedCache[bytes, Graph] = BoundedCache(_MAX_GRAPHS)
         self._last: tuple[Any, FloatArray] | None = None
-        # A server searches from several threads; a graph is derived once for all of them.
-        self._deriving = threading.RLock()
 
     @classmethod
     def build(
@@ -104,15 +99,8 @@ class GraphIndex:
 
     def graph(self, allow: Mask) -> Graph:
         """The graph of the allowed chunks."""
-        key = allow.key
-        with self._deriving:
-            if key not in self._graphs:
-                self._graphs[key] = derive(self.facts, allow)
-                oldest = next((mask for mask in self._graphs if mask), None)
-                if len(self._graphs) > _KEPT and oldest is not None:
-                    del self._graphs[oldest]
-            self._graphs.move_to_end(key)
-            return self._graphs[key]
+        graphs = self._graphs if allow.key else self._whole
+        return graphs.get_or_make(allow.key, lambda: derive(self.facts, allow))
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         return best(self._scores(retriever, queries, allow), k, retriever.name)

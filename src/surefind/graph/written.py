@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.graph.communities import Communities
@@ -20,9 +20,7 @@ from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Completion
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
+from surefind.protocols import Services
 
 SLOTS = ("names", "passages")
 ENTITIES = LEADS = 20

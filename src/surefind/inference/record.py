@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-from surefind.disk.sealed import check_files, unsealed
+from surefind.disk.sealed import check_files, read_sealed
 from surefind.errors import CorruptIndexError
 
 RECORD = "record.json"
@@ -18,8 +17,8 @@ def record_of(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        return unsealed(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, RecursionError) as error:
+        return read_sealed(path)
+    except (OSError, ValueError) as error:
         raise _damaged(folder, error) from None
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.disk.folders import private_folder
-from surefind.disk.sealed import sealed, unsealed
+from surefind.disk.sealed import read_sealed, sealed
 from surefind.errors import ConfigError, NothingIndexedError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
@@ -255,10 +255,10 @@ def kept_changes(folder: Path) -> list[Change]:
     """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
     path = folder / DATA_FOLDER / _KEPT
     try:
-        return [Change(**step) for step in unsealed(json.loads(path.read_text(encoding="utf-8")))["changes"]]
+        return [Change(**step) for step in read_sealed(path)["changes"]]
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
             f"{path} cannot be read ({error}). Delete it; earlier changes can then not be undone."
         ) from None
@@ -267,5 +267,4 @@ def kept_changes(folder: Path) -> list[Change]:
 def _keep(folder: Path, changes: list[Change]) -> None:
     private_folder(folder / DATA_FOLDER)
     kept = sealed({"changes": [asdict(change) for change in changes[-_MOST:]]})
-    text = json.dumps(kept, ensure_ascii=False, indent=1)
-    write_settings(folder / DATA_FOLDER / _KEPT, text)
+    write_settings(folder / DATA_FOLDER / _KEPT, json.dumps(kept, ensure_ascii=False, indent=1))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from surefind.desk.difference import unified
 from surefind.errors import NothingIndexedError, UsageError
 from surefind.store.catalogue import Catalogue
 from surefind.store.failures import explaining
@@ -54,9 +54,8 @@ def compare_texts(
         versions = [one.get(document) for one in sets]
         if versions == [None, None]:
             raise UsageError(f"Neither generation has a document {document!r}. List what changed with: surefind diff.")
-        old, new = ([] if v is None else catalogue.versions.document(v).text.splitlines() for v in versions)
-    names = [f"{document} (generation {generation.number})" for generation in (first, second)]
-    return list(difflib.unified_diff(old, new, names[0], names[1], lineterm=""))
+        old, new = ("" if v is None else catalogue.versions.document(v).text for v in versions)
+    return unified(old, new, (f"{document} (generation {first.number})", f"{document} (generation {second.number})"))
 
 
 def _pair(catalogue: Catalogue, before: int | None, after: int | None) -> tuple[Generation, Generation]:

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from surefind.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.llm.chat import Usable, complete_many
 from surefind.prompts.values import Completion, Message
+from surefind.protocols import Services
 from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 Prompt = Sequence[Message]
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls
 
 if TYPE_CHECKING:
@@ -51,11 +50,6 @@ def quote(models: Models, planned: Iterable[Calls]) -> CallQuote:
             total.unpriced + unpriced,
         )
     return total
-
-
-def text_tokens(text: str) -> int:
-    """Estimates the tokens of a text."""
-    return tokens(len(text.encode("utf-8", "replace")))
 
 
 def _round(count: int) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from surefind.disk.replacing import write_file
-from surefind.disk.sealed import sealed, unsealed
-from surefind.errors import SpecError, StoreError, choices
-from surefind.store.version import FileVersion, file_version
+from surefind.disk.sealed import read_sealed, write_sealed
+from surefind.errors import SpecError, StoreError
+from surefind.store.version import FileVersion, file_version, find_named
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -54,19 +52,13 @@ def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Pa
     """Saves a prompt."""
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
-    data = sealed({"format": _FORMAT, "prompt": asdict(made), "report": report})
-    write_file(place / FILE, json.dumps(data, ensure_ascii=False, indent=1))
+    write_sealed(place / FILE, {"format": _FORMAT, "prompt": asdict(made), "report": report})
     return place
 
 
 def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwise") -> TrainedPrompt:
-    folder, name = services.models_folder, name or ""
-    path = (folder or Path()) / name / FILE
-    if folder is None or not name or Path(name).name != name or not path.exists():
-        there = sorted(p.parent.name for p in folder.glob(f"*/{FILE}")) if folder and folder.exists() else []
-        known = choices(name, there) if there else "Make one with: surefind train prompt --exam NAME."
-        raise SpecError(f"There is no trained prompt {name!r}. {known}")
-    made, _ = read_prompt(path, file_version(path))
+    advice = "Make one with: surefind train prompt --exam NAME."
+    made, _ = read_prompt(*find_named(services.models_folder, name or "", FILE, "trained prompt", advice))
     if made.kind != kind:
         raise SpecError(f"The trained prompt {name!r} is for {made.kind}, not for {kind}.")
     return made
@@ -81,9 +73,7 @@ def trained_prompts(folder: Path) -> list[dict[str, Any]]:
 def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
     """Reads a prompt and its training report; `version` is a cache key, so that a retrained prompt is read again."""
     try:
-        data = unsealed(json.loads(path.read_text(encoding="utf-8")))
-        if data["format"] != _FORMAT:
-            raise ValueError(f"format {data['format']}")
+        data = read_sealed(path, _FORMAT)
         prompt = dict(data["prompt"])
         example = prompt.pop("example")
         weighed = prompt.pop("weighed")

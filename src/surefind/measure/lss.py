@@ -31,11 +31,6 @@ UNDECIDED = 0.5
 """α* of a question for which any α is as good."""
 
 
-def lss(passage: str, answer: str) -> float:
-    ids: dict[str, int] = {}
-    return _similarity(_numbers(passage, ids), _numbers(answer, ids))
-
-
 def alpha_star(dense: Floats, other: Floats, labels: Floats) -> float:
     """α* of one query in closed form, from both rankings' scores and the labels of the passages of the union."""
     difference = dense - other

@@ -7,18 +7,24 @@ twin. So a model is called only while questions are answered.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
 
 from surefind.prompts.prompt import Prompt
-from surefind.protocols import Index, Retriever
+from surefind.protocols import Index, Retriever, Services
+from surefind.retrieve.dense import Dense
+from surefind.retrieve.ppr import PPR
 
 if TYPE_CHECKING:
-    from surefind.protocols import Services
+    from surefind.graph.index import GraphIndex
 
 
 class Aided(ABC):
     llm: str | None
     prompt: str
+    model: str
+    """The encoder."""
+    extract: str
 
     @property
     @abstractmethod
@@ -27,6 +33,20 @@ class Aided(ABC):
 
     @abstractmethod
     def template(self, services: Services) -> Prompt: ...
+
+    @property
+    def uses(self) -> tuple[Retriever, ...]:
+        return (self._near(),)
+
+    def over(self, index: Index, used: Sequence[Index]) -> Index:
+        return cast("GraphIndex", index).over(self.uses, used)
+
+    def _near(self) -> Dense:
+        return Dense(self.model)
+
+    def _graph(self) -> PPR:
+        """The retriever that builds the graph. `ppr` walks on the same graph, so all share one index."""
+        return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
     def wrap(self, index: Index, services: Services) -> Index:
         return index

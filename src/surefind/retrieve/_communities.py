@@ -11,7 +11,6 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -23,10 +22,8 @@ from surefind.graph.derive import Graph
 from surefind.graph.index import GraphIndex
 from surefind.graph.summaries import Summary, summarise
 from surefind.graph.written import Writer
+from surefind.protocols import Services
 from surefind.types import EVERY, FloatArray, Mask
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +43,7 @@ class CommunityIndex(GraphIndex):
         self._model = model
         self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
         self._written: WeakKeyDictionary[Graph, dict[Writer, Overview]] = WeakKeyDictionary()
+        self._deriving = threading.Lock()
         self._writing = threading.Lock()  # one thread calls the model; searches without a model do not wait for it
 
     def overview(self, allow: Mask, writer: Writer | None = None) -> Overview:

@@ -6,17 +6,16 @@ would keep, and a merged ranking is that of an index built from nothing.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.running.cache import BoundedCache
 from surefind.types import PAD, FloatArray, IdArray, IntArray, Mask, Rankings
 
-_KEPT = 16
+_MAX_MASKS = 16
 """How many masks stay in memory, split among the parts."""
 
 
@@ -38,19 +37,12 @@ class Division:
             self._home[there], self._local[there] = i, np.flatnonzero(alive)
         if bool((self._home < 0).any()):
             raise ValueError("a place is in two parts, and another in none")
-        self._masks: OrderedDict[bytes, list[Mask]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._masks: BoundedCache[bytes, list[Mask]] = BoundedCache(_MAX_MASKS)
 
     def masks(self, allow: Mask) -> list[Mask]:
         """Returns the mask of each part. Chunks that are gone are never allowed."""
-        known = self._masks.get(allow.key)
-        if known is None:
-            known = [Mask(self._bits(i, allow)) for i in range(len(self.places))]
-            with self._lock:
-                self._masks[allow.key] = known
-                while len(self._masks) > _KEPT:
-                    self._masks.popitem(last=False)
-        return known
+        parts = range(len(self.places))
+        return self._masks.get_or_make(allow.key, lambda: [Mask(self._bits(i, allow)) for i in parts])
 
     def _bits(self, part: int, allow: Mask) -> NDArray[np.bool_]:
         if allow.bits is None:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,8 @@ from surefind.disk.arrays import check_offsets, check_range, read_array, strings
 from surefind.graph import kernels
 from surefind.graph.index import best
 from surefind.graph.walk import pagerank
-from surefind.protocols import Extractor, Progress
+from surefind.protocols import Extractor, Progress, Services
 from surefind.types import PAD, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _KEPT = 8
 """How many PageRanks are cached, one per retriever and mask."""

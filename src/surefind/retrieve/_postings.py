@@ -25,13 +25,14 @@ from surefind.retrieve._counting import Merging, Saturation, Statistics, posted,
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
 from surefind.retrieve._terms import building, compiled
 from surefind.retrieve._wording import Words, wording_of
+from surefind.running.cache import BoundedCache
 from surefind.spec import make
 from surefind.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
 _ARRAYS = {"starts": np.int64, "lengths": np.int32, "shape_tfs": np.int32, "shape_lengths": np.int32}
 """The arrays that are read when an index is opened; `docs` and `shapes` have an entry for each posting."""
 
-_KEPT = 2
+_MAX_GAINS = 2
 """Number of (k1, b) pairs whose tables stay in memory."""
 _LOOKED_UP = 1024
 """Postings whose access is looked up at a time."""
@@ -64,7 +65,8 @@ class Postings:
         self.analyzer = analyzer
         self._statistics = statistics
         self._watches = watches
-        self._known_gains: dict[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]] = {}
+        self._known_gains: BoundedCache[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]]
+        self._known_gains = BoundedCache(_MAX_GAINS)
 
     @classmethod
     def of(cls, vocabulary: list[str], starts: Any, docs: Any, tfs: Any, lengths: Any, analyzer: Analyzer) -> Postings:
@@ -303,15 +305,14 @@ class Postings:
     def _gains(self, retriever: Saturation) -> tuple[FloatArray, FloatArray, FloatArray]:
         """For this k1 and b: the gain of each shape, the rows of the frequent terms, and the peak of each row."""
         key = retriever.k1, retriever.b
-        if key not in self._known_gains:
+        known = self._known_gains.get(key)
+        if known is None:
             gains = self._gains_of(retriever)
             frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
             self._use(frequent.tolist())
             rows = compiled().dense_rows(self.starts, self.docs, self.shapes, gains, frequent, len(self.lengths))
-            kept = list(self._known_gains.items())[1 - _KEPT :]
-            self._known_gains = {**dict(kept), key: (gains, *rows)}
-            return gains, *rows
-        return self._known_gains[key]
+            known = self._known_gains.put(key, (gains, *rows))
+        return known
 
     @cached_property
     def _dense_of(self) -> IntArray:

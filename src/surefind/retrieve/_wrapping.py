@@ -10,17 +10,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Index, Progress, Retriever, Reuse
+from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings, ScoreArray, Signal
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
-
 
 Row = tuple[IdArray, ScoreArray]
 

@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from surefind import spec
 from surefind.abilities import Part, index_form
 from surefind.analyze import VERSION
-from surefind.protocols import Analyzer, Progress, Reuse
+from surefind.protocols import Analyzer, Progress, Reuse, Services
 from surefind.retrieve._texts import Texts
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
-    from surefind.protocols import Services
     from surefind.retrieve._counting import Merging
     from surefind.retrieve._joined_postings import JoinedPostings
     from surefind.retrieve._postings import Postings

@@ -15,13 +15,12 @@ import numpy as np
 
 from surefind import spec
 from surefind.abilities import Part, name_of
-from surefind.protocols import Embedder, Progress, Reuse
+from surefind.protocols import Embedder, Progress, Reuse, Services
 from surefind.retrieve._texts import Texts
 from surefind.spec import Stage
 from surefind.types import Chunk, FloatArray, Signal
 
 if TYPE_CHECKING:
-    from surefind.protocols import Services
     from surefind.retrieve._joined_vectors import JoinedVectors
     from surefind.retrieve._vectors import Vectors
 

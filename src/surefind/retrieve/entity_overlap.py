@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from surefind import spec
-from surefind.protocols import Extractor, Progress, Reuse
+from surefind.protocols import Extractor, Progress, Reuse, Services
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
-    from surefind.protocols import Services
     from surefind.retrieve._overlap import Overlap
 
 

@@ -25,17 +25,14 @@ from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
 from surefind.llm import estimate
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Index, Progress, Retriever, Reuse
+from surefind.protocols import Progress, Retriever, Reuse, Services
 from surefind.retrieve._aided import Aided
-from surefind.retrieve.dense import Dense
-from surefind.retrieve.ppr import PPR
 from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
 from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.index import GraphIndex
-    from surefind.protocols import Services
     from surefind.retrieve._communities import CommunityIndex, Overview
 
 _CHUNKS = 4
@@ -69,13 +66,6 @@ class GraphGlobal(Aided, Stage):
     def index_spec(self) -> str:
         return f"communities({self._graph().index_spec}, {self._near().index_spec})"
 
-    @property
-    def uses(self) -> tuple[Retriever, ...]:
-        return (self._near(),)
-
-    def over(self, index: Index, used: Sequence[Index]) -> CommunityIndex:
-        return cast("CommunityIndex", index).over(self.uses, used)
-
     def build(
         self,
         chunks: Sequence[Chunk],
@@ -106,12 +96,6 @@ class GraphGlobal(Aided, Stage):
         count = 0 if self.inner is None else -(-work.chunks // _CHUNKS)
         shown = LEADS * estimate.text(_LEAD_WORDS) + estimate.text(ENTITIES * _NAME_WORDS)
         return estimate.calls(self.llm, count, shown, TOKENS)
-
-    def _near(self) -> Dense:
-        return Dense(self.model)
-
-    def _graph(self) -> PPR:
-        return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
     def _overview(self, index: CommunityIndex, allow: Mask) -> Overview:
         if self.summaries == "extractive":

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -31,10 +31,8 @@ from surefind.llm import estimate
 from surefind.llm.ask import note_failures
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Index, Progress, Retriever, Reuse
+from surefind.protocols import Progress, Retriever, Reuse, Services
 from surefind.retrieve._aided import Aided
-from surefind.retrieve.dense import Dense
-from surefind.retrieve.ppr import PPR
 from surefind.running.notes import note
 from surefind.spec import Stage, require
 from surefind.types import PAD, Chunk, FloatArray, Mask, Query, Signal
@@ -42,7 +40,6 @@ from surefind.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
     from surefind.graph.index import GraphIndex
-    from surefind.protocols import Services
 
 _ANSWER = 150
 """Assumed tokens of an answer, used for cost estimates."""
@@ -76,13 +73,6 @@ class GraphLocal(Aided, Stage):
     def index_spec(self) -> str:
         return self._graph().index_spec
 
-    @property
-    def uses(self) -> tuple[Retriever, ...]:
-        return (self._near(),)
-
-    def over(self, index: Index, used: Sequence[Index]) -> GraphIndex:
-        return cast("GraphIndex", index).over(self.uses, used)
-
     def build(
         self,
         chunks: Sequence[Chunk],
@@ -107,13 +97,6 @@ class GraphLocal(Aided, Stage):
 
     def _reader(self) -> LLM:
         return LLM(self.llm, self.prompt, self.temperature)
-
-    def _near(self) -> Dense:
-        return Dense(self.model)
-
-    def _graph(self) -> PPR:
-        """The retriever that builds the graph. `ppr` walks on the same graph, so both share one index."""
-        return PPR(seed=("bm25", str(self._near())), extract=self.extract)
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         from surefind.graph.index import padded

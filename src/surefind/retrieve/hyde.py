@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,13 +25,10 @@ from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import same_words, unfenced
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
-from surefind.protocols import Index, VectorIndex
+from surefind.protocols import Index, Services, VectorIndex
 from surefind.retrieve._wrapping import View, Wrapping
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _SLOTS = ("query",)
 _VARIED = 0.7

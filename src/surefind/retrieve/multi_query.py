@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar, cast
 
 from surefind import spec
 from surefind.errors import AnswerError, SurefindError
@@ -19,13 +19,10 @@ from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object, same_words
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Fuser, Index
+from surefind.protocols import Fuser, Index, Services
 from surefind.retrieve._wrapping import Row, View, Wrapping, padded
 from surefind.spec import Stage, require
 from surefind.types import Mask, Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 _SLOTS = ("query", "rewrites")
 _SCHEMA = {

@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse
+from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse, Services
 from surefind.spec import Stage, require
 from surefind.types import Chunk, FloatArray, Mask, Query, Signal
 
 if TYPE_CHECKING:
     from surefind.graph.derive import Graph
     from surefind.graph.index import GraphIndex
-    from surefind.protocols import Services
 
 _FORMAT = 4
 """Version of the index. Increase it when the same text gives different facts."""

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
-from surefind.protocols import Progress, Reuse
+from surefind.protocols import Progress, Reuse, Services
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.tfidf import TfIdf
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
-    from surefind.protocols import Services
     from surefind.retrieve._sparse import SparseIndex
 
 

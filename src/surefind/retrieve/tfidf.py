@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from surefind import spec
 from surefind.abilities import index_form
 from surefind.analyze import VERSION
-from surefind.protocols import Analyzer, Progress, Reuse
+from surefind.protocols import Analyzer, Progress, Reuse, Services
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Signal
 
 if TYPE_CHECKING:
-    from surefind.protocols import Services
     from surefind.retrieve._tfidf import Features
 
 

@@ -19,11 +19,11 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import asks_llm, declared, implements
+from surefind.abilities import asks_llm, declared
 from surefind.access import Access
 from surefind.errors import SpecError
 from surefind.grammar import split_outside
-from surefind.protocols import Corpus, Fuser, QueryFuser, Reranker, Retriever, Services, TrainedFuser
+from surefind.protocols import Corpus, Fuser, Reranker, Retriever, Services
 from surefind.search.hooks import Recorder, Run, StageHooks
 from surefind.search.missing import score_missing
 from surefind.search.parents import extend, fold, short
@@ -203,8 +203,7 @@ class Pipeline:
 
     def check(self, corpus: Corpus, services: Services) -> None:
         """Raises `SpecError` if a trained fuser was trained on other retrievers or documents."""
-        if implements(self.fuse, TrainedFuser):
-            self.fuse.check(self.retrieve, self.depth, corpus, services)
+        declared(self.fuse).check(self.retrieve, self.depth, corpus, services)
 
     def join(
         self,
@@ -222,6 +221,7 @@ class Pipeline:
         if self.completes:
             rankings = score_missing(rankings, queries, self.retrieve, view, access)
         width = sum(ranking.ids.shape[1] for ranking in rankings)
-        if implements(self.fuse, QueryFuser):
-            return self.fuse.fuse_for(queries, rankings, width, services)
+        stage = declared(self.fuse)
+        if stage.reads_queries:
+            return stage.fuse_for(queries, rankings, width, services)
         return self.fuse.fuse(rankings, width)

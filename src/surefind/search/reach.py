@@ -10,15 +10,12 @@ documents.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from surefind.access import Access
-from surefind.protocols import Retriever
+from surefind.protocols import Retriever, Services
 from surefind.store.backend import View
 from surefind.types import Chunk, Query, Rankings
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 
 class Retrieving(Protocol):

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from surefind.access import EVERYTHING
-from surefind.bench.saved import REPORTS, read_data
+from surefind.bench.saved import REPORTS
 from surefind.confidence.answering import FOLDER as CONFIDENCE
+from surefind.disk.sealed import read_sealed
 from surefind.errors import NotFoundError, UsageError
 from surefind.redact import without_folders
 from surefind.serve.auth.caller import Caller
@@ -92,7 +93,7 @@ def saved_report(
         if (one.kind, one.id) == (kind, report_id) and one.admits(caller):
             if one.damaged:
                 raise UsageError(one.damaged)
-            content = read_data(one.path)
+            content = read_sealed(one.path)
             return one, content if EVERYTHING in caller.groups else reduced(content, readable())
     raise NotFoundError(f"There is no report {report_id!r} for your groups.")
 
@@ -168,7 +169,7 @@ def _all(data: Path) -> Iterator[Saved]:
         for path in sorted(folder.glob(pattern)):
             try:
                 yield _summary(kind, path, file_version(path))
-            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 yield _damaged(kind, path, data, error)
 
 
@@ -196,7 +197,7 @@ def _modified(path: Path) -> float:
 @lru_cache(maxsize=500)
 def _summary(kind: Kind, path: Path, version: FileVersion) -> Saved:
     """Reads a report once; `version` is part of the key, so that a file that changed is read again."""
-    content = read_data(path)
+    content = read_sealed(path)
     readers = {"benchmark": _benchmark, "answers": _answers, "study": _study, "calibration": _calibration}
     return readers[kind](content, path)
 

@@ -6,15 +6,21 @@ A check returns what it checked, in words. It raises `DamageError` with the name
 
 from __future__ import annotations
 
-import json
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
+from surefind.disk.sealed import read_sealed
 from surefind.errors import StoreError, SurefindError
+from surefind.inference.record import RECORD, check_record
 from surefind.kb import KnowledgeBase
+from surefind.llm.cache import CompletionCache
+from surefind.store import session
+from surefind.store.backends.local import LocalBackend
+from surefind.store.failures import damaged, explaining
+from surefind.store.version import file_version
 
 _SHOWN = 5
 """The most damaged things that a message lists."""
@@ -29,7 +35,6 @@ class RepairedError(StoreError):
 
 
 def _catalogue(kb: KnowledgeBase) -> str:
-    from surefind.store.failures import damaged, explaining
     from surefind.store.integrity import problems
 
     started = time.perf_counter()
@@ -58,8 +63,6 @@ def _drafts(kb: KnowledgeBase) -> str:
 
 
 def _indexes(kb: KnowledgeBase) -> str:
-    from surefind.store.backends.local import LocalBackend
-    from surefind.store.failures import explaining
 
     with explaining(kb.data):
         backend = LocalBackend(kb.catalogue)
@@ -72,7 +75,6 @@ def _indexes(kb: KnowledgeBase) -> str:
 
 
 def _caches(kb: KnowledgeBase) -> str:
-    from surefind.llm.cache import CompletionCache
     from surefind.store.vectors import VectorCache
 
     folder = kb.data / "cache"
@@ -126,10 +128,10 @@ def _reports(kb: KnowledgeBase) -> str:
 
 
 def _answers(path: Path) -> None:
-    from surefind.bench.saved import read_data
+    from surefind.disk.sealed import read_sealed
 
     try:
-        read_data(path)
+        read_sealed(path)
     except (OSError, ValueError) as error:
         raise DamageError(
             f"{path} is damaged ({error}). Remove it, and measure again: surefind bench --answers."
@@ -139,9 +141,7 @@ def _answers(path: Path) -> None:
 def _models(kb: KnowledgeBase) -> str:
     from surefind.confidence import answering, saved
     from surefind.fuse.learned import MANIFEST, read_manifest
-    from surefind.inference.record import RECORD, check_record
     from surefind.llm.trained import FILE, read_prompt
-    from surefind.store.version import file_version
 
     folder = kb.data / "models"
     work: list[Callable[[], object]] = []
@@ -162,17 +162,15 @@ def _models(kb: KnowledgeBase) -> str:
 
 def _records(kb: KnowledgeBase) -> str:
     """The small files that only some commands read."""
-    from surefind.disk.sealed import unsealed
     from surefind.kb.adoption import kept_changes
-    from surefind.store import session
 
     _all([partial(kept_changes, kb.folder)])
     small = [kb.data / session.NAME, kb.desk.database.mark, *sorted(kb.data.glob("git/*/left_out.json"))]
     broken = []
     for path in (path for path in small if path.exists() and path.stat().st_size):  # a killed writer has left it empty
         try:
-            unsealed(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, RecursionError):
+            read_sealed(path)
+        except (OSError, ValueError):
             broken.append(str(path.relative_to(kb.data)))
     if broken:
         raise RepairedError(f"damaged in {kb.data}: {_listed(broken)}. The next sync or save writes them again.")

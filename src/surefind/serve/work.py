@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from surefind.access import Access
 from surefind.errors import LockedError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress
 from surefind.serve.plain import plain
+from surefind.store.lock import growing_lock, patiently
 
 if TYPE_CHECKING:
     from surefind.bench.gate import ExamGate
-    from surefind.prompts.values import Calls
-    from surefind.protocols import OnProgress
 
 PATIENCE = 60.0
 """Seconds that publishing waits for another writer."""
@@ -68,8 +69,6 @@ def sync(task: Task, folder: str = "") -> None:
 
 
 def publish(task: Task, version: int, approved: bool = False, revision: int | None = None) -> None:
-    from surefind.store.lock import patiently
-
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
     needed = task.kb.settings.desk.approvals if approved else 0
@@ -79,8 +78,6 @@ def publish(task: Task, version: int, approved: bool = False, revision: int | No
 
 
 def retire(task: Task, document: str) -> None:
-    from surefind.store.lock import patiently
-
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
     number = patiently(partial(task.kb.retire, document, task.report, gate), PATIENCE)
@@ -132,7 +129,6 @@ def study(task: Task, study: str, exam: str | None = None) -> None:
 def pool(task: Task, exam: str, judge: str) -> None:
     """Collects the passages that judges of an exam will see."""
     from surefind.exam.judging import Judging
-    from surefind.store.lock import growing_lock
 
     with growing_lock(task.kb.data, exam):
         session = Judging(task.kb, exam, judge, task.access)

@@ -1,8 +1,9 @@
 """Edits values in surefind.toml and keeps its comments and layout.
 
-    set_values(path, {("search", "pipeline"): "mine", ("pipelines", "mine"): {"retrieve": ["bm25"]}})
+    text = changed(read_settings(path), {("search", "k"): 5}, str(path))
+    write_settings(path, text)
 
-The file is written only if the new text has the wanted values, leaves all other values unchanged, and is valid for
+The text is returned only if the new text has the wanted values, leaves all other values unchanged, and is valid for
 Surefind.
 """
 
@@ -27,11 +28,6 @@ from surefind.settings.config import TEMPLATE, parse_settings
 _BARE = re.compile(r"(?<!\r)\n")
 Place = tuple[str, ...]
 """The path of a setting: the tables and, last, the key: `("search", "k")`."""
-
-
-def set_values(path: Path, changes: Mapping[Place, Any]) -> None:
-    """Changes values in the file; a missing file is first written as `surefind init` writes it."""
-    write_settings(path, changed(read_settings(path), changes, str(path)))
 
 
 def value_of(path: Path, place: Place) -> Any:

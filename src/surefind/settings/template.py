@@ -19,7 +19,7 @@ TEMPLATE = """\
 # `surefind doctor` lists all stages.
 
 [sync]
-# Files to ignore, as patterns for the path below the synced folder: "drafts/*", "*.tmp.md".
+# Files to ignore, as patterns for the path below the synced folder: "drafts/**", "**/*.tmp.md".
 exclude = []
 # Symbolic links to follow: "inside" = those that stay in the synced folder, "anywhere" = all, "never" = none.
 follow_links = "inside"

@@ -10,20 +10,20 @@ from pathlib import Path
 from surefind.disk.folders import private_folder
 from surefind.errors import StoreError
 from surefind.store._schema import FORMAT
-from surefind.store.checked import CheckedRows, open_to_read, open_to_write, unreadable
-from surefind.store.connection import Connection, Connections, Lent, closed
+from surefind.store.checked import CheckedRows, open_to_write, unreadable
+from surefind.store.connection import Connection, Connections, Lent, closed, connect_to_read, version
 from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
 
 
-class Database(CheckedRows):
+class CatalogueRows(CheckedRows):
     """The connections to one catalogue: one that writes, or a read-only one for each thread."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         super().__init__(None, FORMAT.tables, partial(damaged, path.parent))
         self.path = path
-        self._reading = Connections(path, connect_to_read) if readonly else None
-        self._writing = None if readonly else Lent(connect(path), path.parent)
+        self._reading = Connections(path, _open_to_read) if readonly else None
+        self._writing = None if readonly else Lent(open_catalogue(path), path.parent)
 
     @property
     def db(self) -> sqlite3.Connection:
@@ -41,7 +41,7 @@ class Database(CheckedRows):
         self._writing = None  # a thread that uses it holds it, and it is closed when nobody does
 
 
-def connect(path: Path) -> Connection:
+def open_catalogue(path: Path) -> Connection:
     """Opens the catalogue for writing, after creating it if there is none."""
     private_folder(path.parent)
     try:
@@ -50,11 +50,11 @@ def connect(path: Path) -> Connection:
         raise explained(error, path.parent) from error
 
 
-def connect_to_read(path: Path) -> Connection:
+def _open_to_read(path: Path) -> Connection:
     """Opens the catalogue read-only, for one thread."""
     try:
-        db, found = open_to_read(path)
-        if found == FORMAT.version:
+        db = connect_to_read(path)
+        if (found := version(db)) == FORMAT.version:
             return db
         begun = bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError as error:

@@ -11,19 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from surefind.access import Access, PathRule
-from surefind.protocols import OnProgress, Retriever
+from surefind.protocols import OnProgress, Retriever, Services
 from surefind.store.facets import Facet
 from surefind.store.rows import Member
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings, Wording
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from surefind.disk.folders import private_folder
 from surefind.errors import is_denied, is_full
 from surefind.store.checksums import checksum
-from surefind.store.connection import Connection, closed
+from surefind.store.connection import MEMORY, closed, connect, connect_to_read, transaction
 
 _BATCH = 500
 """The most keys in one statement."""
@@ -75,9 +74,10 @@ class Cache:
     def _write_waiting(self) -> None:
         made = list(self._waiting)
         marks = ",".join("?" * (len(self._columns) + 2))
-        with self._open() as connection:
-            if made and not self._readonly:
-                names = f"{self._names}, checksum"
+        connection = self._open()
+        if made and not self._readonly:
+            names = f"{self._names}, checksum"
+            with transaction(connection):
                 connection.executemany(f"INSERT OR REPLACE INTO {self._table} ({names}) VALUES ({marks})", made)
         for _ in made:
             self._waiting.popleft()
@@ -146,7 +146,7 @@ class Cache:
 
     def _opened_to_write(self) -> sqlite3.Connection:
         private_folder(self.path.parent)
-        connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False, factory=Connection)
+        connection = connect(self.path)
         try:
             connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=NORMAL")
@@ -160,12 +160,10 @@ class Cache:
 
     def _opened_to_read(self) -> sqlite3.Connection:
         """Opens the file read-only, or an empty cache in memory if there is none."""
-        mode = f"file:{quote(str(self.path))}?mode=ro&immutable=1"
-        if not self.path.exists():
-            mode = "file::memory:"
-        connection = sqlite3.connect(mode, uri=True, check_same_thread=False, factory=Connection)
-        if mode == "file::memory:":
-            connection.execute(f"CREATE TABLE {self._table} ({self._names}, checksum)")
+        if self.path.exists():
+            return connect_to_read(self.path)
+        connection = connect(MEMORY)
+        connection.execute(f"CREATE TABLE {self._table} ({self._names}, checksum)")
         return connection
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from surefind.errors import UsageError
 from surefind.store import session
-from surefind.store._database import Database
+from surefind.store._database import CatalogueRows
 from surefind.store._schema import NEVER
-from surefind.store.checked import transaction
 from surefind.store.checksums import set_digest
+from surefind.store.connection import transaction
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
@@ -33,7 +33,7 @@ class Catalogue:
 
     def __init__(self, folder: Path, readonly: bool = False) -> None:
         self.path = folder / NAME
-        self.database = Database(self.path, readonly)
+        self.database = CatalogueRows(self.path, readonly)
         self.versions = Versions(self.database)
 
     @property

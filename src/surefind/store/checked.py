@@ -6,21 +6,16 @@ older than it should be.
 
 from __future__ import annotations
 
-import contextlib
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from surefind.errors import NewerStoreError, StoreError
-from surefind.store.checksums import Tables, checksum, joined_checksum, register
-from surefind.store.connection import Connection
-
-PATIENCE = 30.0
-"""Seconds that a statement waits for other processes."""
+from surefind.store.checksums import Tables, checksum, joined_checksum
+from surefind.store.connection import MEMORY, PATIENCE, Connection, connect, transaction, version
 
 
 @dataclass(frozen=True)
@@ -170,7 +165,7 @@ def open_to_write(
     path: Path, wanted: Format, shown: Path, patience: float = PATIENCE, pragmas: Sequence[str] = ()
 ) -> Connection:
     """Opens a file after making it, if it is new. Errors name it as `shown`."""
-    db = _connected(str(path), uri=False, patience=patience)
+    db = connect(path, patience=patience)
     try:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", *pragmas):
             db.execute(f"PRAGMA {pragma}")
@@ -181,49 +176,11 @@ def open_to_write(
     return db
 
 
-def open_to_read(path: Path) -> tuple[Connection, int]:
-    """Opens a file read-only. Returns the connection and the format of the file. On a read-only disk SQLite cannot
-    create the shared memory through which it sees a writer; no writer can exist there, so the file is opened as
-    immutable."""
-    tried: sqlite3.Error | None = None
-    for mode in ("mode=ro", "mode=ro&immutable=1"):
-        try:
-            db = _connected(f"file:{quote(str(path))}?{mode}", uri=True)
-            try:
-                return db, version(db)
-            except BaseException:
-                db.close()
-                raise
-        except sqlite3.OperationalError as error:
-            tried = tried or error
-    raise tried or sqlite3.OperationalError("it cannot be opened")
-
-
 def open_empty(wanted: Format) -> Connection:
     """Returns an empty file in memory."""
-    db = _connected(":memory:", uri=False)
+    db = connect(MEMORY)
     _make(db, wanted, Path())
     return db
-
-
-def _connected(where: str, uri: bool, patience: float = PATIENCE) -> Connection:
-    db = sqlite3.connect(
-        where, timeout=patience, isolation_level=None, check_same_thread=False, uri=uri, factory=Connection
-    )
-    register(db)
-    return db
-
-
-@contextlib.contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commits at the end of the `with` block; rolls back if it raises."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 def unreadable(shown: Path, found: int, wanted: int) -> StoreError:
@@ -237,11 +194,6 @@ def unreadable(shown: Path, found: int, wanted: int) -> StoreError:
         f"{shown} was written before the first release of Surefind (format {found}, this one reads {wanted}). Move it "
         "away, and run the command again."
     )
-
-
-def version(db: sqlite3.Connection) -> int:
-    """Returns the number of the format of a file; 0 before it has tables."""
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _make(db: sqlite3.Connection, wanted: Format, shown: Path) -> None:

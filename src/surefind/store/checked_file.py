@@ -6,24 +6,22 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.disk.folders import private_folder
-from surefind.errors import DamagedError, StoreError, is_denied
+from surefind.errors import DamagedError, StoreError, UsageError, is_denied
 from surefind.store import session
 from surefind.store.checked import (
-    PATIENCE,
     CheckedRows,
     Format,
     damaged_pages,
     open_empty,
-    open_to_read,
     open_to_write,
     unreadable,
 )
-from surefind.store.connection import Connection, Connections
+from surefind.store.connection import PATIENCE, Connection, Connections, connect_to_read, version
 from surefind.store.failures import explained
 
 
@@ -43,6 +41,8 @@ class FileKind:
     """Seconds that a statement waits for other processes."""
     pragmas: Sequence[str] = ()
     """Settings of a connection."""
+    problems: Callable[[CheckedRows], Iterable[str]] = lambda rows: ()
+    """Finds damage that no checksum of a row shows."""
 
 
 class CheckedFile:
@@ -115,10 +115,10 @@ class CheckedFile:
         except sqlite3.OperationalError as error:
             if not (is_denied(error) or "unable to open" in str(error)) or not path.exists():
                 raise
-            db, version = open_to_read(path)
-            if version != self.kind.format.version:
+            db = connect_to_read(path)
+            if (found := version(db)) != self.kind.format.version:
                 db.close()
-                raise unreadable(path, version, self.kind.format.version) from None
+                raise unreadable(path, found, self.kind.format.version) from None
         try:
             self._rows(db).check_schema()
         except BaseException:
@@ -132,13 +132,15 @@ class CheckedFile:
             yield
         except (OSError, sqlite3.Error) as error:
             raise explained(error, self.path.parent, self.damaged, f"{self.kind.title} in {self.path}") from error
+        except OverflowError:  # a number that SQLite cannot hold
+            raise UsageError("There is nothing with such a large number.") from None
 
     def damaged(self, what: str) -> StoreError:
         """Returns the error for damage in the file."""
         return DamagedError(f"{self.kind.title} in {self.path} is damaged: {what}. {self.kind.advice}", what)
 
-    def problems(self, more: Callable[[CheckedRows], Iterator[str]] | None = None) -> Iterator[str]:
-        """Yields what is damaged, for `surefind doctor`: pages and rows, and what `more` finds."""
+    def problems(self) -> Iterator[str]:
+        """Yields what is damaged, for `surefind doctor`: pages and rows, and what else the kind of file can find."""
         tables = self.kind.format.tables
         try:
             with self.reading() as rows:
@@ -148,8 +150,7 @@ class CheckedFile:
                         rows.check_groups(table) if table in tables.groups else list(rows.every(table))
                     except DamagedError as error:
                         yield error.what
-                if more:
-                    yield from more(rows)
+                yield from self.kind.problems(rows)
         except DamagedError as error:
             yield error.what
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.errors import StoreError
-from surefind.store._database import Database
+from surefind.store._database import CatalogueRows
 from surefind.store._schema import CHUNK, TABLES
 from surefind.store.checksums import checksum, chunk_digest
 from surefind.store.rows import Entry, Member
@@ -36,7 +36,7 @@ _VERSION = ", ".join(f"v.{column}" for column in (*TABLES.columns["versions"], "
 class ChunkRows:
     """Reads and writes chunks, and records which indexes belong to which set."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: CatalogueRows) -> None:
         self._database = database
         self._versions = Versions(database)
 

@@ -1,16 +1,24 @@
-"""Connections to a SQLite file that may be damaged, and that several threads use: one connection for each thread."""
+"""Opens SQLite files, which may be damaged, and which several threads use: one connection for each thread."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from surefind.errors import ClosedError
+from surefind.store.checksums import register
+
+PATIENCE = 30.0
+"""Seconds that a statement waits for other processes."""
+MEMORY = Path(":memory:")
+"""The path of a file in memory."""
 
 
 class Connection(sqlite3.Connection):
@@ -50,6 +58,59 @@ class Connection(sqlite3.Connection):
 
 class _Cursor(sqlite3.Cursor):
     holder: Lent | None = None
+
+
+def connect(path: Path, mode: str = "", patience: float = PATIENCE) -> Connection:
+    """Opens a SQLite file, the only way to do so. Statements outside of a `transaction` are committed one by one.
+    `mode` has options of SQLite, such as `mode=ro`."""
+    where = f"file:{quote(str(path))}?{mode}" if mode else str(path)
+    db = sqlite3.connect(
+        where, timeout=patience, isolation_level=None, check_same_thread=False, uri=bool(mode), factory=Connection
+    )
+    register(db)
+    return db
+
+
+def connect_to_read(path: Path) -> Connection:
+    """Opens a file read-only. On a read-only disk SQLite cannot create the shared memory through which it sees a
+    writer; no writer can exist there, so the file is opened as immutable."""
+    tried: sqlite3.Error | None = None
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        try:
+            db = connect(path, mode)
+            try:
+                version(db)
+            except BaseException:
+                db.close()
+                raise
+            return db
+        except sqlite3.OperationalError as error:
+            tried = tried or error
+    raise tried or sqlite3.OperationalError("it cannot be opened")
+
+
+def version(db: sqlite3.Connection) -> int:
+    """Returns the number of the format of a file; 0 before it has tables."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commits at the end of the `with` block; rolls back if it raises."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:  # SQLite has rolled back itself after some errors, such as a full disk
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def copy_file(path: Path, to: Path) -> None:
+    """Makes a whole copy of a file, whoever writes to it meanwhile."""
+    with contextlib.closing(connect_to_read(path)) as source, contextlib.closing(connect(to)) as target:
+        source.backup(target)
 
 
 class Lent:

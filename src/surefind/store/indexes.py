@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable
@@ -13,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from surefind.abilities import declared
 from surefind.disk.blocks import MANIFEST, check_blocks, list_blocks
-from surefind.disk.sealed import check_files, list_files, sealed, unsealed
+from surefind.disk.sealed import check_files, list_files, read_sealed, write_sealed
 from surefind.errors import CorruptIndexError, SurefindError
 from surefind.protocols import Index, Retriever, Services
 from surefind.running.cores import usable_cores
@@ -110,8 +109,7 @@ class IndexStore:
         made.save(folder)
         blocks = list_blocks(folder)
         files = list_files(folder, blocks)
-        manifest = sealed({"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
-        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
+        write_sealed(folder / MANIFEST, {"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
         for path in (*folder.rglob("*"), folder):
             _flush(path)
 
@@ -133,13 +131,13 @@ class IndexStore:
     def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:
         folder = self.folder / key
         try:
-            manifest = unsealed(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
+            manifest = read_sealed(folder / MANIFEST)
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
             blocks = manifest["blocks"]
             check_files(folder, manifest["files"], blocks)
             check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later}, threads)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 
     def size(self, key: str) -> int:

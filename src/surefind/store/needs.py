@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from surefind.abilities import implements
-from surefind.protocols import Composite, Retriever, Wrapper
+from surefind.abilities import declared
+from surefind.protocols import Retriever
 
 
 def innermost(retriever: Retriever) -> Retriever:
     """Unwraps a retriever to the one that has an index: `dense` of `hyde(retriever=dense)`."""
-    inner = retriever.inner if implements(retriever, Wrapper) else None
+    inner = declared(retriever).inner
     return retriever if inner is None else innermost(inner)
 
 
@@ -19,7 +19,7 @@ def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
     found: dict[str, Retriever] = {}
     for retriever in retrievers:
         one = innermost(retriever)
-        for used in needed(one.uses) if implements(one, Composite) else ():
+        for used in needed(declared(one).uses):
             found.setdefault(used.index_spec, used)
         found.setdefault(one.index_spec, one)
     return list(found.values())
@@ -36,5 +36,5 @@ def each_needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
     found: dict[Retriever, None] = {}
     for retriever in retrievers:
         one = innermost(retriever)
-        found |= dict.fromkeys((*(each_needed(one.uses) if implements(one, Composite) else ()), one))
+        found |= dict.fromkeys((*each_needed(declared(one).uses), one))
     return list(found)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from surefind.errors import StoreError
-from surefind.store._database import Database
+from surefind.store._database import CatalogueRows
 from surefind.store._schema import BLOCK, BLOCK_BITS, TABLES
 from surefind.store.checksums import set_digest, text_checksum
 from surefind.store.rows import About, FileRow, Generation, Member, State, Version
@@ -34,7 +34,7 @@ _ENDING = "ending"
 class Versions:
     """Reads and writes versions in the catalogue."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: CatalogueRows) -> None:
         self._database = database
 
     @property

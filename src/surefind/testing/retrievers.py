@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.abilities import Growing, Part
-from surefind.protocols import Composite, Index, Retriever, Reuse, ScoringIndex, Services, VectorIndex
+from surefind.abilities import Growing, Part, declared
+from surefind.protocols import Index, Retriever, Reuse, ScoringIndex, Services, VectorIndex
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
 from surefind.types import EVERY, PAD, Chunk, Mask, Query, Rankings
@@ -40,9 +40,8 @@ def check_retriever(
 def built(retriever: Retriever, chunks: Sequence[Chunk], services: Services, reuse: Reuse | None = None) -> Index:
     """Builds the index of a retriever, together with the indexes that it uses."""
     index = retriever.build(chunks, services, reuse)
-    if not isinstance(retriever, Composite):
-        return index
-    return retriever.over(index, [built(one, chunks, services) for one in retriever.uses])
+    stage = declared(retriever)
+    return stage.over(index, [built(one, chunks, services) for one in stage.uses])
 
 
 def _search(
@@ -138,9 +137,8 @@ def _check_saved(
     folder: Path,
 ) -> None:
     index.save(folder)
-    used = [built(one, chunks, services) for one in retriever.uses] if isinstance(retriever, Composite) else []
-    opened = retriever.load(folder, services)
-    opened = retriever.over(opened, used) if isinstance(retriever, Composite) else opened
+    stage = declared(retriever)
+    opened = stage.over(retriever.load(folder, services), [built(one, chunks, services) for one in stage.uses])
     loaded = opened.search(retriever, queries, every.ids.shape[1], EVERY)
     same = np.array_equal(loaded.ids, every.ids) and np.array_equal(loaded.scores, every.scores)
     rule(same, "An index that was saved and loaded must return exactly the same rankings.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from surefind import spec
 from surefind.abilities import declared
-from surefind.protocols import Composite, Retriever, Services, Wrapper
+from surefind.protocols import Retriever, Services
 from surefind.testing._rule import rule
 
 
@@ -27,10 +27,11 @@ def check_declared(stage: object, services: Services) -> None:
     for name in ("runs_here", "reaches", "text_only", "checks_access"):
         rule(type(getattr(made, name)) is bool, f"{name} must be true or false: {stage}.")
     rule(type(made.work) is str and bool(made.work), f"work must be a str that is not empty: {stage}.")
-    if isinstance(stage, Composite):
-        rule(bool(stage.uses), f"uses must name the retrievers that this one uses: {stage}.")
-        rule(all(isinstance(one, Retriever) for one in stage.uses), f"uses must be retrievers: {stage}.")
-        own = {one.index_spec for one in stage.uses}
-        rule(stage.index_spec not in own, f"index_spec must differ from those of the retrievers in uses: {stage}.")
-    if isinstance(stage, Wrapper) and stage.inner is not None:
-        rule(stage.index_spec == stage.inner.index_spec, f"A wrapper must share the index that it wraps: {stage}.")
+    if not isinstance(stage, Retriever):
+        return
+    rule(all(isinstance(one, Retriever) for one in made.uses), f"uses must be retrievers: {stage}.")
+    own = {one.index_spec for one in made.uses}
+    rule(stage.index_spec not in own, f"index_spec must differ from those of the retrievers in uses: {stage}.")
+    rule(bool(own) == (type(made).over is not spec.Stage.over), f"over() is for a retriever with uses: {stage}.")
+    if made.inner is not None:
+        rule(stage.index_spec == made.inner.index_spec, f"A wrapper must share the index that it wraps: {stage}.")

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from surefind.abilities import WordedIndex
+from surefind.abilities import WordedIndex, declared
 from surefind.access import Access, PathRule
 from surefind.errors import SpecError
-from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex, Wrapper
+from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.facets import Facet
 from surefind.store.needs import innermost
@@ -37,11 +37,11 @@ class MemoryView:
 
     def index(self, retriever: Retriever) -> Index:
         if str(retriever) not in self._indexes:
-            inner = retriever.inner if isinstance(retriever, Wrapper) else None
+            stage = declared(retriever)
             self._indexes[str(retriever)] = (
-                retriever.wrap(self.index(inner), self._services)
-                if inner is not None and isinstance(retriever, Wrapper)
-                else built(retriever, self._chunks, self._services)
+                built(retriever, self._chunks, self._services)
+                if stage.inner is None
+                else stage.wrap(self.index(stage.inner), self._services)
             )
         return self._indexes[str(retriever)]
 

@@ -14,7 +14,8 @@ import numpy as np
 
 from surefind import __version__, spec
 from surefind.bench.plan import short
-from surefind.disk.sealed import list_files, sealed
+from surefind.disk.replacing import replace_folder
+from surefind.disk.sealed import list_files, write_sealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
@@ -255,18 +256,13 @@ def static_spec(material: Material, norm: Norm, weights: Floats) -> tuple[str, s
 def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any], training: dict[str, Any]) -> None:
     """Writes the model to a temporary folder and renames it, so that a reader sees the whole old or new model."""
     folder = kb.data / "models"
-    aside, place, old = folder / f".{name}.writing", folder / name, folder / f".{name}.old"
-    for leftover in (aside, old):
-        shutil.rmtree(leftover, ignore_errors=True)
+    aside = folder / f".{name}.writing"
+    shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     fitted.predictor.save(aside)
     (aside / TRAINING).write_text(json.dumps(training, ensure_ascii=False), encoding="utf-8")
-    kept = sealed({**manifest, "files": list_files(aside)})
-    (aside / MANIFEST).write_text(json.dumps(kept, ensure_ascii=False, indent=1), encoding="utf-8")
-    if place.exists():
-        place.rename(old)
-    aside.rename(place)
-    shutil.rmtree(old, ignore_errors=True)
+    write_sealed(aside / MANIFEST, {**manifest, "files": list_files(aside)})
+    replace_folder(aside, folder / name)
 
 
 def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
-from surefind.disk.sealed import list_files, sealed
+from surefind.disk.replacing import replace_folder
+from surefind.disk.sealed import list_files, write_sealed
 from surefind.inference.record import RECORD, record_of
 from surefind.kb import KnowledgeBase
 
 
 def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
     """Moves a model into place by renaming, so that a reader sees the whole old or new model."""
-    record = sealed({**manifest, "files": list_files(model)})
-    (model / RECORD).write_text(json.dumps(record, ensure_ascii=False, indent=1), encoding="utf-8")
-    old = place.with_name(f".{place.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if place.exists():
-        place.rename(old)
-    model.rename(place)
-    shutil.rmtree(old, ignore_errors=True)
+    write_sealed(model / RECORD, {**manifest, "files": list_files(model)})
+    replace_folder(model, place)
 
 
 def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ from surefind.fuse.learned import question_key
 from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
+from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Reranker
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
@@ -44,7 +45,6 @@ from surefind.train.negatives import filled, mine
 from surefind.train.pairs import Pair, Shelf, gather_pairs
 
 if TYPE_CHECKING:
-    from surefind.prompts.values import Calls
     from surefind.train.learning import TrainingSettings
 
 

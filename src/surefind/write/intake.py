@@ -160,7 +160,7 @@ class Intake:
     def _note_left_out(self, source: Source, missed: Missed, result: SyncReport) -> None:
         """Records the files and links of a repository that were not extracted, because a scan cannot find them."""
         for name, target, reason in left_out(source.root.parent):
-            if is_ignored(name, self.files.exclude):
+            if is_ignored(name, self.files):
                 continue
             if reason:
                 missed.skipped.append((name, reason))

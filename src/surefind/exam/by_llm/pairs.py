@@ -10,15 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from surefind.errors import MissingPartError
 from surefind.exam._names import named
 from surefind.exam.by_llm.passages import Passage
 from surefind.extract.spacy import Spacy
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
+from surefind.protocols import Services
 
 ENTITIES = 5
 """Most entities used of each passage."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from surefind.access import checked_name
 from surefind.errors import UsageError
+from surefind.running.cache import BoundedCache
 from surefind.serve.auth.caller import ANYONE, Caller, NotAuthenticatedError
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.tokens import Oidc, Tokens
@@ -15,7 +16,7 @@ from surefind.serve.auth.tokens import Oidc, Tokens
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _FAILURES, _WINDOW = 20, 60.0
 """Wrong keys that one address may send in a minute before it has to wait."""
-_ADDRESSES = 10_000
+_MAX_ADDRESSES = 10_000
 """Addresses that are remembered, at most."""
 
 
@@ -38,7 +39,7 @@ class Gatekeeper:
         known = frozenset(map(checked_name, groups))
         self._anyone = Caller(ANYONE, frozenset({"read", "write", "review"}), known)
         self._lock = threading.Lock()
-        self._failures: dict[str, list[float]] = {}
+        self._failures: BoundedCache[str, list[float]] = BoundedCache(_MAX_ADDRESSES)
 
     @property
     def lets_everybody_in(self) -> bool:
@@ -68,9 +69,7 @@ class Gatekeeper:
         since others may share the address."""
         now = time.monotonic()
         with self._lock:
-            recent = [at for at in self._failures.pop(address, ()) if now - at < _WINDOW]
-            self._failures[address] = [*recent[-_FAILURES:], now]
-            if len(self._failures) > _ADDRESSES:
-                self._failures.pop(next(iter(self._failures)))
+            recent = [at for at in self._failures.get(address) or () if now - at < _WINDOW]
+            self._failures.put(address, [*recent[-_FAILURES:], now])
         if len(recent) >= _FAILURES:
             raise TooManyError("Too many wrong keys came from this address. Try again in a minute.")

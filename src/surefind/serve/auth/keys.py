@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
-import json
 import re
 import secrets
 import threading
@@ -22,11 +21,11 @@ from pathlib import Path
 
 from surefind.access import checked_name
 from surefind.disk.folders import private_folder
-from surefind.disk.replacing import write_file
-from surefind.disk.sealed import sealed, unsealed
+from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError, UsageError
 from surefind.serve.auth.caller import TOKEN, Caller, NotAuthenticatedError, scopes_of
 from surefind.store.lock import keys_lock
+from surefind.store.version import file_version
 
 FILE = "keys.json"
 _FORMAT = 1
@@ -123,10 +122,9 @@ class Keys:
     def _read(self) -> dict[str, Key]:
         """Returns the keys of the file, read again only if it has changed."""
         try:
-            about = self.path.stat()
+            mark = file_version(self.path)
         except FileNotFoundError:
             return {}
-        mark = about.st_mtime_ns, about.st_size, about.st_ino
         known, keys = self._known
         if known != mark:
             with self._lock:
@@ -137,9 +135,7 @@ class Keys:
     def _load(self) -> dict[str, Key]:
         """Reads the file. A damaged file is an error and never "no keys", which would open the server."""
         try:
-            content = unsealed(json.loads(self.path.read_text(encoding="utf-8")))
-            if content["format"] != _FORMAT:
-                raise ValueError(f"its format is {content['format']}")
+            content = read_sealed(self.path, _FORMAT)
             rows = (
                 Key(**{**row, "scopes": tuple(row["scopes"]), "groups": tuple(row["groups"])})
                 for row in content["keys"]
@@ -160,8 +156,8 @@ class Keys:
         with keys_lock(self._data):
             keys = self._load()
             yield keys
-            data = sealed({"format": _FORMAT, "keys": [asdict(key) for key in keys.values()]})
-            write_file(self.path, json.dumps(data), private=True)
+            data = {"format": _FORMAT, "keys": [asdict(key) for key in keys.values()]}
+            write_sealed(self.path, data, private=True)
 
 
 def _hash(secret: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 import typer
 
+from surefind import __version__
 from surefind.errors import SurefindError, closest
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import print_json
@@ -75,8 +76,6 @@ def _completing() -> bool:
 
 def _root(shown: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
     if shown:
-        from surefind import __version__
-
         typer.echo(f"surefind {__version__}")
         raise typer.Exit
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from surefind.errors import ExamError, QueryError, UsageError
 from surefind.serve.cli._common import console, print_json, progress, tell_problems
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ _HEAD, _COLUMN = 26, 24
 
 def check_options(answers: bool, unanswerable: Path | None, others: Mapping[str, object]) -> None:
     """Refuses options that do not go together. `others` are those that --answers does not take."""
-    from surefind.errors import UsageError
-
     if unanswerable and not answers:
         raise UsageError("--unanswerable is for --answers. Add --answers, or leave it out.")
     wrong = [option for option, value in others.items() if value]
@@ -61,7 +60,6 @@ def bench_answers(
 
 def questions_of(path: Path) -> list[str]:
     """The questions of a file, each once. Raises an error if there are none, or one is too long to be asked."""
-    from surefind.errors import ExamError, QueryError
     from surefind.exam.formats.questions import read_questions
     from surefind.search.reader import check_query
 

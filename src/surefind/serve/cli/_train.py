@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +11,6 @@ from surefind.serve.cli import _complete
 from surefind.serve.cli._common import console
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from surefind.exam.model import Exam
 
 ExamName = Annotated[

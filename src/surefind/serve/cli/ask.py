@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json
-from surefind.serve.cli._money import Budget
+from surefind.serve.cli._money import Budget, agree
 from surefind.serve.cli.search import MinConfidence, PipelineName, query_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def ask(
     from surefind.answer.answering import steps
     from surefind.answer.values import Answer, Cited
     from surefind.kb import KnowledgeBase
-    from surefind.serve.cli._money import agree
 
     text = query_of(question or [])
     access = Access.of(*(groups or []))

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from surefind.errors import UsageError
 from surefind.serve.bench_plan import compared, plan_for
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
 from surefind.serve.cli._answers import bench_answers, check_options
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
-from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve
+from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve, choose
 
 if TYPE_CHECKING:
     from surefind.access import Access
@@ -145,7 +147,6 @@ def bench(
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
-    from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
     from surefind.settings.config import FILE_NAME
     from surefind.settings.file import check_writable
@@ -218,8 +219,6 @@ def _texts(
 ) -> list[str]:
     """The pipelines of --pipeline, and the one that --retrieve, --fuse, --rerank and --depth describe, as in `search`.
     A pipeline that only changes parts of the default is compared with the default."""
-    from surefind.serve.cli.search import choose
-
     if not (retrieve or fuse or rerank or depth):
         return given
     before = given or ([] if retrieve else [kb.settings.pipeline])
@@ -242,8 +241,6 @@ def _run(kb: KnowledgeBase, plan: Plan, fresh: bool, report: OnProgress | None, 
 
 
 def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from surefind.bench.cost import quote_for
     from surefind.bench.engine import Bench
 
@@ -282,13 +279,11 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
 
 
 def _save(report: dict[str, Any], path: Path) -> None:
-    import json
-
-    from surefind.disk.sealed import sealed
+    from surefind.disk.sealed import write_sealed
 
     path.parent.mkdir(parents=True, exist_ok=True)
     slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
-    path.write_text(json.dumps(sealed(slim), ensure_ascii=False, indent=1), encoding="utf-8")
+    write_sealed(path, slim)
 
 
 def _show(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from surefind.errors import UsageError
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
@@ -130,16 +132,12 @@ def calibrate(
 
 
 def _refuse(options: list[str], why: str) -> None:
-    from surefind.errors import UsageError
-
     if options:
         raise UsageError(f"{options[0]} {why}. Leave it out.")
 
 
 def _before(base: KnowledgeBase, text: str) -> Pipeline:
     """The named pipeline; without a name, the default one without its rerankers."""
-    from dataclasses import replace
-
     from surefind.bench.plan import from_texts
 
     if text:

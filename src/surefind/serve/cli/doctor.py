@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from surefind.errors import NothingIndexedError
 from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 
 if TYPE_CHECKING:
@@ -138,7 +139,6 @@ def _trusted() -> str:
 
 def _verify(kb: Path) -> str:
     """Opens the current generation and its indexes."""
-    from surefind.errors import NothingIndexedError
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -163,7 +163,6 @@ def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
 
 
 def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
-    from surefind.errors import NothingIndexedError
     from surefind.kb import KnowledgeBase
     from surefind.serve.integrity import RepairedError
 
@@ -177,7 +176,6 @@ def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
 
 
 def _language(kb: Path) -> str:
-    from surefind.errors import NothingIndexedError
     from surefind.kb import KnowledgeBase
     from surefind.serve.cli._language import advice
 

@@ -81,15 +81,13 @@ def approve(
 def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     """Show what a draft changes in the version that is published now."""
     from surefind.access import Access
-    from surefind.desk.difference import difference
+    from surefind.desk.difference import unified
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
         found = base.desk.get(version)
         now = base.published_text(found.document, Access.owner())
-        lines = difference(now, base.desk.revision(version).text)
-    marks = {"gone": "-", "new": "+", "same": " "}
-    shown = [f"{marks[line.kind]}{line.text}" if line.kind in marks else "…" for line in lines]
+        shown = unified(now, base.desk.revision(version).text, (found.document, f"draft {version}"))
     if as_json:
         print_json(shown)
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -70,8 +71,6 @@ def drift(
 
 
 def _json(drift: Drift) -> dict[str, object]:
-    from dataclasses import fields
-
     return {field.name: getattr(drift, field.name) for field in fields(drift)}
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from surefind.errors import BudgetError, ExamError, UsageError
+from surefind.errors import BudgetError, ExamError, UsageError, choices
 from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._groups import command_group
@@ -231,7 +231,6 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write an exam to a file or folder that other tools can read."""
-    from surefind.errors import choices
     from surefind.exam.formats.beir import write_beir
     from surefind.exam.formats.table import write_csv, write_jsonl
     from surefind.exam.formats.trec import write_trec
@@ -284,17 +283,17 @@ def delete(
 
 def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[str]]:
     """Finds the reports that used these versions of an exam, and the files of damaged ones."""
-    from surefind.bench.saved import read_data
+    from surefind.disk.sealed import read_sealed
     from surefind.settings.config import DATA_FOLDER
 
     found, damaged = [], []
     for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):
         try:
-            exam = read_data(path)["exam"]
+            exam = read_sealed(path)["exam"]
             used = exam["name"] == name and exam["version"] in versions
         except (KeyError, TypeError):  # not a report
             continue
-        except (OSError, ValueError, RecursionError):
+        except (OSError, ValueError):
             damaged.append(str(path))
             continue
         if used:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from surefind.errors import UsageError
 from surefind.serve.cli._common import HERE, Folder, Json, print_json
 
 
@@ -27,7 +28,6 @@ def history(
     A generation is the set of document versions that searches see; every change makes a new one. `keep_generations` in
     surefind.toml sets how many are kept.
     """
-    from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:

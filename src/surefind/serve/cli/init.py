@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from surefind.errors import ConfigError
 from surefind.serve.cli._common import HERE, Json, print_json
 
 # Unlike other commands, init does not use the knowledge base of a parent folder: its user wants a new one here.
@@ -26,7 +27,6 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a surefind.toml with every setting explained. It is optional: the defaults are the same without it."""
-    from surefind.errors import ConfigError
     from surefind.settings.config import FILE_NAME, TEMPLATE
 
     path = kb.resolve() / FILE_NAME

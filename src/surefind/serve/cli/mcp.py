@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from surefind.errors import MissingPartError
 from surefind.serve.cli._common import HERE, Folder, Readers
 
 
@@ -35,7 +36,6 @@ def mcp(
     settings of common clients. Everybody who can reach the server reads what the groups of --as may read.
     """
     from surefind.access import Access
-    from surefind.errors import MissingPartError
     from surefind.kb import KnowledgeBase
 
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from surefind.errors import NotBuiltError, QueryError, UsageError
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
@@ -175,8 +176,6 @@ def _keep(base: KnowledgeBase, result: SearchResult, access: Access) -> None:
 def query_of(words: list[str]) -> str:
     """Returns the query: the words of the command line, or all of stdin, stripped. Several lines are one query, so that
     a whole e-mail can be the query."""
-    from surefind.errors import QueryError
-
     if words and words != ["-"]:
         return " ".join(words)
     if not words and (sys.stdin is None or sys.stdin.isatty()):
@@ -193,8 +192,6 @@ def query_of(words: list[str]) -> str:
 def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet: bool) -> None:
     """Builds the indexes that the pipeline needs and that do not exist yet, with a message. The search itself writes
     nothing."""
-    from surefind.errors import NotBuiltError, UsageError
-
     if layout is not None and layout.offline() != layout and not base.has_cut(layout):
         raise UsageError(
             f"The documents are not cut by {layout} yet, and that asks a language model about each of them. "
@@ -221,7 +218,6 @@ def choose(
     """Returns the pipeline to use, and the layout if it is not that of the settings. With --retrieve, the options
     describe all of the pipeline; without, --fuse, --rerank and --depth replace those parts of the named pipeline, or of
     the default one."""
-    from surefind.errors import UsageError
     from surefind.search.pipeline import DEPTH, Pipeline
 
     if retrieve and pipeline:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.errors import LockedError, SurefindError, UsageError
 from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json, progress
 from surefind.serve.cli._gate import Guard, NoGate, guarded
 from surefind.serve.cli._money import Budget, Yes
@@ -54,7 +55,6 @@ def sync(
     Unchanged files are not read again. Files that cannot be read are skipped and listed. You can stop a sync at any
     time: searches still see the last complete state, and the next sync reuses the vectors already computed.
     """
-    from surefind.errors import UsageError
     from surefind.kb import KnowledgeBase
 
     if ray and watch:
@@ -118,8 +118,6 @@ def _watch(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool) 
 
 def _again(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool, stop: threading.Event) -> SyncReport:
     """Syncs again after `last`, and prints the result only if something changed."""
-    from surefind.errors import LockedError, SurefindError
-
     while not stop.is_set():
         try:
             with progress(quiet=as_json) as report:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from surefind.errors import UsageError
 from surefind.serve.cli import train_models, train_prompt
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._groups import command_group
@@ -166,8 +167,6 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
 
 
 def _missing(text: str) -> Literal["auto", "score"] | None:
-    from surefind.errors import UsageError
-
     known: dict[str, Literal["auto", "score"] | None] = {"auto": "auto", "score": "score", "floor": None}
     if text not in known:
         raise UsageError(f"--missing must be score, floor or auto, not {text!r}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,8 +105,6 @@ def _listwise(
     money: tuple[float | None, bool, bool],
     report: OnProgress | None,
 ) -> dict[str, Any]:
-    from dataclasses import replace
-
     from surefind import spec
     from surefind.bench.names import find_pipeline
     from surefind.rerank.llm_listwise import LLMListwise

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from surefind.errors import UsageError
 from surefind.serve.cli._common import Json, print_json
 
 Host = Annotated[str, typer.Argument(help="The server, such as llm.example.com.", show_default="list the servers")]
@@ -30,7 +31,6 @@ def trust(
     A surefind.toml can name any server and any key, and you may not have written it. So a server that is not known gets
     nothing before you confirm it, once. This machine and the servers of known services need no confirmation.
     """
-    from surefind.errors import UsageError
     from surefind.net import trust as servers
 
     if not host and (forget or key):

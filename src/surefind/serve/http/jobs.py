@@ -16,7 +16,6 @@ import secrets
 import signal
 import sys
 import time
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +85,7 @@ class Jobs:
         self._folder = folder
         self._metrics = metrics
         self._ended = ended
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: dict[str, Job] = {}
         self._processes: dict[str, asyncio.subprocess.Process] = {}
         self._starting = 0
         """Jobs whose processes are being started."""

@@ -19,9 +19,6 @@ from surefind.serve.http.drafting import reviews
 from surefind.serve.http.service import Service
 from surefind.types import Chunk
 
-_KEPT = 50
-"""Results of exams that are kept."""
-
 
 def chunks_of(cut_all: Callable[[], list[Chunk]]) -> dict[str, Any]:
     """Returns the chunks that a draft will have, or why they cannot be shown. Raises `NotFoundError` if the caller may
@@ -64,12 +61,8 @@ def _asked(service: Service, caller: Caller, draft: Draft) -> Preview:
     kb, access = service.kb, caller.access()
     configuration = (str(kb.pipeline()), str(kb.settings.layout), kb.settings.access)
     key = (draft.number, draft.revision, kb.catalogue.generation(), _standing(kb), access, *configuration)
-    found = service.previews.get(key)
-    if found is None:
-        found = service.previews[key] = preview(kb, draft.number, access, draft.revision)
-        while len(service.previews) > _KEPT:
-            service.previews.popitem(last=False)
-    return found
+    previews = service.previews
+    return previews.get(key) or previews.put(key, preview(kb, draft.number, access, draft.revision))
 
 
 def _standing(kb: KnowledgeBase) -> str:

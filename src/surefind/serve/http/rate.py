@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from surefind.errors import SurefindError
+from surefind.running.cache import BoundedCache
 
-_MOST = 10_000
+_MAX_CALLERS = 10_000
 """Callers that are remembered, at most."""
 
 
@@ -24,7 +25,7 @@ class Rate:
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._lock = threading.Lock()
-        self._left: dict[str, tuple[float, float]] = {}
+        self._left: BoundedCache[str, tuple[float, float]] = BoundedCache(_MAX_CALLERS)
 
     def check(self, caller: str) -> None:
         """Counts a request. Raises `TooOftenError` if the caller has none left; a minute's worth may come at once."""
@@ -32,11 +33,9 @@ class Rate:
             return
         now = time.monotonic()
         with self._lock:
-            left, then = self._left.pop(caller, (float(self._per_minute), now))
+            left, then = self._left.get(caller) or (float(self._per_minute), now)
             left = min(self._per_minute, left + (now - then) * self._per_minute / 60)
-            self._left[caller] = (max(0.0, left - 1), now)
-            if len(self._left) > _MOST:
-                self._left.pop(next(iter(self._left)))
+            self._left.put(caller, (max(0.0, left - 1), now))
         if left < 1:
             raise TooOftenError(f"A caller may send {self._per_minute} requests a minute. Wait a moment.")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Annotated, Literal, TypeVar
 
 import anyio
@@ -17,6 +16,7 @@ from surefind.access import Access, access_lists
 from surefind.bench.preview import Preview
 from surefind.errors import NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
+from surefind.running.cache import BoundedCache
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
@@ -24,7 +24,6 @@ from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
-from surefind.serve.http.cache import AnswerCache
 from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
@@ -34,8 +33,10 @@ from surefind.settings.config import Settings
 from surefind.store.rows import Version
 
 LOG = logging.getLogger("surefind.serve")
-_EARLIER = 2
-"""Generations before the current one that stay open, so that a list of hits can be continued after a change."""
+_MAX_READERS = 3
+"""Generations that stay open: earlier ones too, so that a list of hits can be continued after a change."""
+_MAX_PREVIEWS = 50
+"""Results of exams about drafts that are kept."""
 _BUNDLED = ("bm25(", "dense(model=minilm")
 """How the specs of retrievers begin that need no service."""
 Heavy = Literal["upload", "difference", "preview"]
@@ -60,7 +61,7 @@ class Service:
         self.first_key = first_key or FirstKey(keys)
         self.sessions = Sessions(kb.data)
         self.metrics = Metrics()
-        self.cache = AnswerCache(settings.cache_mb << 20)
+        self.cache = self._empty_cache()
         self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
         self.rate = Rate(settings.requests_per_minute)
         self._working = anyio.CapacityLimiter(settings.workers)
@@ -71,11 +72,16 @@ class Service:
             "difference": HeavyWork("differences", heavy, share),
             "preview": HeavyWork("previews", 1, share),  # each holds the writer's lock
         }
-        self.previews: OrderedDict[tuple[object, ...], Preview] = OrderedDict()
+        self.previews: BoundedCache[tuple[object, ...], Preview] = BoundedCache(_MAX_PREVIEWS)
         """What publishing a draft would do to the exam, by all that it depends on."""
-        self._readers: OrderedDict[int, Reader] = OrderedDict()
+        self._readers: BoundedCache[int, Reader] = BoundedCache(_MAX_READERS)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
+
+    def _empty_cache(self) -> BoundedCache[Hashable, bytes]:
+        """Returns a cache of answers. A key has all that an answer depends on (generation, pipeline, access, query,
+        sizes), so a caller never gets the answer of another group, and no answer outlives its generation."""
+        return BoundedCache(self.settings.cache_mb << 20, len)
 
     async def work(self, do: Callable[[], T]) -> T:
         """Runs blocking work in a thread. Others wait for their turn."""
@@ -189,9 +195,9 @@ class Service:
             return self.kb.reload()
         finally:
             if self.kb.settings is not before:
-                self.cache = AnswerCache(self.settings.cache_mb << 20)
+                self.cache = self._empty_cache()
                 with self._lock:
-                    self._readers.clear()
+                    self._readers = BoundedCache(_MAX_READERS)
 
     async def _job_ended(self, kind: str, state: str) -> None:
         """Uses the settings that a job wrote, or that were waiting for the indexes that it built, and opens the
@@ -206,12 +212,8 @@ class Service:
     def _remember(self, reader: Reader, settings: Settings) -> None:
         """Keeps a reader open, unless the settings have changed since it was asked for: it knows their access rules."""
         with self._lock:
-            if settings is not self.kb.settings:
-                return
-            self._readers[reader.generation] = reader
-            self._readers.move_to_end(reader.generation)
-            while len(self._readers) > _EARLIER + 1:
-                self._readers.popitem(last=False)
+            if settings is self.kb.settings:
+                self._readers.put(reader.generation, reader)
 
     def pipelines(self) -> list[str]:
         """The names of the pipelines whose indexes are built; all of them before there are documents."""

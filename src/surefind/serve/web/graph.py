@@ -7,8 +7,6 @@ groups, for one generation. The page draws the best connected entities, as many 
 from __future__ import annotations
 
 import gzip
-import threading
-from collections import OrderedDict
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -19,6 +17,7 @@ from surefind.access import Access
 from surefind.errors import NothingIndexedError
 from surefind.graph.summaries import summarise
 from surefind.graph.view import render, view
+from surefind.running.cache import BoundedCache
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
 from surefind.serve.graph_figures import GRAPH, figures, graph_of
@@ -28,7 +27,7 @@ from surefind.serve.web.policy import with_own_scripts
 from surefind.serve.web.report import compressed
 
 router = APIRouter(include_in_schema=False)
-_KEPT = 16
+_MAX_MAPS = 16
 """Maps that are kept for a generation, at most."""
 _BYTES = 300_000
 """The size of a map on its way to the browser, at most: compressed."""
@@ -38,9 +37,8 @@ _TOP = 60
 """Entities that the page without a script lists."""
 Drawn = tuple[str, dict[str, Any]]
 """The map as a page, and the figures of the graph."""
-_pages: WeakKeyDictionary[Reader, OrderedDict[frozenset[str], Drawn]] = WeakKeyDictionary()
+_pages: WeakKeyDictionary[Reader, BoundedCache[frozenset[str], Drawn]] = WeakKeyDictionary()
 """By reader: a new generation, or new access rules, come with a new reader."""
-_lock = threading.Lock()
 
 
 @router.get("/graph")
@@ -78,16 +76,8 @@ def _found(service: Service, caller: Caller) -> Drawn | None:
     if reader.missing([GRAPH]):
         return None
     access = caller.access()
-    with _lock:
-        kept = _pages.setdefault(reader, OrderedDict())
-        known = kept.get(access.groups)
-    if known is None:
-        known = _drawn(reader, access)
-        with _lock:
-            kept[access.groups] = known
-            while len(kept) > _KEPT:
-                kept.popitem(last=False)
-    return known
+    pages = _pages.setdefault(reader, BoundedCache(_MAX_MAPS))
+    return pages.get(access.groups) or pages.put(access.groups, _drawn(reader, access))
 
 
 def _drawn(reader: Reader, access: Access) -> Drawn:

@@ -6,8 +6,6 @@ documents that the caller may not read.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,9 +15,10 @@ import numpy as np
 
 from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, implements
 from surefind.protocols import ScoringIndex
+from surefind.running.cache import BoundedCache
 from surefind.types import EVERY, PAD, FloatArray, IdArray, Mask, Query, Rankings, Wording
 
-_KEPT = 8
+_MAX_PARTS = 8
 """How many parts of an index, each for another mask, stay in memory."""
 
 
@@ -28,8 +27,7 @@ class Isolated:
 
     def __init__(self, index: StatisticalIndex) -> None:
         self._index = index
-        self._lock = threading.Lock()
-        self._parts: OrderedDict[bytes, ScoringIndex] = OrderedDict()
+        self._parts: BoundedCache[bytes, ScoringIndex] = BoundedCache(_MAX_PARTS)
 
     def __len__(self) -> int:
         return len(self._index)
@@ -60,12 +58,6 @@ class Isolated:
         return index.wording(retriever, queries, mask) if implements(index, WordedIndex) else None
 
     def _part(self, retriever: Any, allow: Mask) -> ScoringIndex:
-        with self._lock:
-            part = self._parts.get(allow.key)
-            if part is None:
-                assert allow.bits is not None
-                part = self._parts[allow.key] = self._index.only(allow.bits, retriever)
-            self._parts.move_to_end(allow.key)
-            while len(self._parts) > _KEPT:
-                self._parts.popitem(last=False)
-        return part
+        bits = allow.bits
+        assert bits is not None
+        return self._parts.get_or_make(allow.key, lambda: self._index.only(bits, retriever))

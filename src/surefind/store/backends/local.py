@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from surefind.abilities import Growing, implements
 from surefind.access import PathRule
 from surefind.errors import CorruptIndexError, NotBuiltError
-from surefind.protocols import Index, OnProgress, Retriever, Reuse
+from surefind.protocols import Index, OnProgress, Retriever, Reuse, Services
 from surefind.store.backend import Contents, Delta
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
@@ -25,9 +25,6 @@ from surefind.store.parts import Parts, Piece
 from surefind.store.rows import Member
 from surefind.store.streamed import StoredChunks
 from surefind.store.table import Longs, Table
-
-if TYPE_CHECKING:
-    from surefind.protocols import Services
 
 
 class LocalBackend:

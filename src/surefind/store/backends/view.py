@@ -5,18 +5,17 @@ A view never changes. Indexes are opened and masks computed when they are first 
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, implements
+from surefind.abilities import StatisticalIndex, WarmIndex, WordedIndex, declared, implements
 from surefind.access import PATH, Access, PathRule, access_lists
 from surefind.errors import CorruptIndexError, NotBuiltError, PassageError, SpecError, StoreError, UsageError, choices
-from surefind.protocols import Composite, Index, Retriever, ScoringIndex, VectorIndex, Wrapper
+from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
+from surefind.running.cache import BoundedCache
 from surefind.store.backend import Passage, Spans, View
 from surefind.store.backends.isolated import Isolated
 from surefind.store.chunks import ChunkRows
@@ -29,10 +28,7 @@ from surefind.store.table import Table
 from surefind.text.places import location
 from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
-if TYPE_CHECKING:
-    from surefind.protocols import Services
-
-_KEPT = 64
+_MAX_KEPT = 64
 """How many masks, facets of callers, and retrievers with different parameters stay in memory."""
 
 Clauses = tuple[tuple[str, ...], ...]
@@ -63,11 +59,10 @@ class LocalView:
         self._services = services
         self._rules = rules
         self.isolated = isolated
-        self._lock = threading.RLock()
         self._loaded: dict[str, Index] = {}
-        self._opened: OrderedDict[Retriever, Index] = OrderedDict()
-        self._masks: OrderedDict[Access, tuple[Mask, int]] = OrderedDict()
-        self._facets: OrderedDict[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = OrderedDict()
+        self._opened: BoundedCache[Retriever, Index] = BoundedCache(_MAX_KEPT)
+        self._masks: BoundedCache[Access, tuple[Mask, int]] = BoundedCache(_MAX_KEPT)
+        self._facets: BoundedCache[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = BoundedCache(_MAX_KEPT)
         self._spans: Spans | None = None
         self._sources: dict[int, str] | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None
@@ -189,14 +184,10 @@ class LocalView:
         return self._resolved(access)[1]
 
     def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
-        known = self._facets.get((access, keys))
-        if known is None:
-            known = facets_of(self.table.columns, self._seen(access), access.where, keys)
-            with self._lock:
-                self._facets[access, keys] = known
-                while len(self._facets) > _KEPT:
-                    self._facets.popitem(last=False)
-        return known
+        columns = self.table.columns
+        return self._facets.get_or_make(
+            (access, keys), lambda: facets_of(columns, self._seen(access), access.where, keys)
+        )
 
     def _allowed(self, ids: Any, access: Access) -> IdArray:
         """Returns the places of ids. Raises `StoreError` if the caller may not see one of them."""
@@ -207,16 +198,13 @@ class LocalView:
         return places
 
     def _resolved(self, access: Access) -> tuple[Mask, int]:
-        known = self._masks.get(access)
-        if known is None:
-            documents = self._documents(access)
-            hidden = len(documents) - int(np.count_nonzero(documents))
-            known = (Mask(documents[self.table.documents]) if hidden else EVERY), hidden
-            with self._lock:
-                self._masks[access] = known
-                while len(self._masks) > _KEPT:
-                    self._masks.popitem(last=False)
-        return known
+        return self._masks.get_or_make(access, lambda: self._resolve(access))
+
+    def _resolve(self, access: Access) -> tuple[Mask, int]:
+        """Returns the mask of a caller, and how many documents it hides."""
+        documents = self._documents(access)
+        hidden = len(documents) - int(np.count_nonzero(documents))
+        return (Mask(documents[self.table.documents]) if hidden else EVERY), hidden
 
     def _documents(self, access: Access) -> BoolArray:
         """Returns which documents the caller may see and the filters accept. Raises `UsageError` for a metadata key
@@ -272,13 +260,13 @@ class LocalView:
         if not isinstance(earlier, LocalView):
             return
         needs = {one.index_spec for one in needed(required)}
-        for retriever in list(earlier._opened):
+        for retriever in earlier._opened:
             try:
                 self.index(retriever)
             except NotBuiltError:
                 if innermost(retriever).index_spec in needs:
                     raise
-        for access in list(earlier._masks):
+        for access in earlier._masks:
             try:
                 self.mask(access)
             except UsageError:
@@ -287,27 +275,16 @@ class LocalView:
 
     def index(self, retriever: Retriever) -> Index:
         """Returns the index that a retriever searches; it is opened once."""
-        found = self._opened.get(retriever)
-        if found is not None:
-            return found
-        with self._lock:
-            found = self._opened.get(retriever)
-            if found is None:
-                found = self._opened[retriever] = self._open(retriever)
-                while len(self._opened) > _KEPT:
-                    self._opened.popitem(last=False)
-        return found
+        return self._opened.get_or_make(retriever, lambda: self._open(retriever))
 
     def _open(self, retriever: Retriever) -> Index:
-        inner = retriever.inner if isinstance(retriever, Wrapper) else None
-        if inner is not None and isinstance(retriever, Wrapper):  # it wraps another retriever's index
-            return retriever.wrap(self.index(inner), self._services)
+        stage = declared(retriever)
+        if stage.inner is not None:  # it wraps another retriever's index
+            return stage.wrap(self.index(stage.inner), self._services)
         key = self._key(retriever)
         if key not in self._loaded:
             self._loaded[key] = self._load(key, retriever)
-        index = self._loaded[key]
-        if isinstance(retriever, Composite):
-            index = retriever.over(index, [self.index(used) for used in retriever.uses])
+        index = stage.over(self._loaded[key], [self.index(used) for used in stage.uses])
         if not self._once:  # kernels and models load when they are first used: here, so that no query waits for it
             if implements(index, WarmIndex):
                 index.warm()

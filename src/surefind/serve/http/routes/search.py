@@ -99,7 +99,8 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
     made = as_json(data)
-    cache.put(key, made)
+    if len(made) <= settings.cache_mb << 17:  # an eighth of the cache
+        cache.put(key, made)
     return made, result, access
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.errors import CorruptIndexError, NotBuiltError
-from surefind.protocols import Index, Retriever, Wrapper
+from surefind.protocols import Index, Retriever
 from surefind.store.backends.milvus.expressions import Expressions
 from surefind.store.backends.milvus.indexes import RemoteMask, RemoteVectors, RemoteWords
 from surefind.store.backends.milvus.record import Record, is_remote, record_key, remote_spec
@@ -36,16 +37,11 @@ class MilvusView(LocalView):
     def _expressions(self) -> Expressions:
         return Expressions(self.table, self._rules)
 
-    def _resolved(self, access: Access) -> tuple[Mask, int]:
+    def _resolve(self, access: Access) -> tuple[Mask, int]:
         """Adds the expression to the mask. The mask on this machine is computed as well: it refuses unknown keys, and
         what Milvus returns is checked against it."""
-        mask, hidden = super()._resolved(access)
-        if mask is EVERY or isinstance(mask, RemoteMask):
-            return mask, hidden
-        known = RemoteMask(mask.bits, self._expressions.of(access)), hidden
-        with self._lock:
-            self._masks[access] = known
-        return known
+        mask, hidden = super()._resolve(access)
+        return (mask if mask is EVERY else RemoteMask(mask.bits, self._expressions.of(access))), hidden
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
         local = super().missing([one for one in each_needed(retrievers) if not is_remote(one)])
@@ -60,7 +56,7 @@ class MilvusView(LocalView):
         return self._records.has(key) and self._server.exists(self._read(key).alias)
 
     def _open(self, retriever: Retriever) -> Index:
-        wraps = isinstance(retriever, Wrapper) and retriever.inner is not None
+        wraps = declared(retriever).inner is not None
         return super()._open(retriever) if wraps or not is_remote(retriever) else self._remote(retriever)
 
     def _remote(self, retriever: Any) -> RemoteWords | RemoteVectors:

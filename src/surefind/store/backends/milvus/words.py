@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -54,15 +54,7 @@ class Analysis:
     def __init__(self, analyzer: str) -> None:
         self.spec = analyzer
         self.analyzer = cast(Analyzer, spec.make("analyze", analyzer))
-        self._known: dict[str, tuple[str, ...]] = {}
-
-    def terms(self, token: str) -> tuple[str, ...]:
-        found = self._known.get(token)
-        if found is None:
-            if len(self._known) >= _REMEMBERED:  # queries can have any number of different tokens
-                self._known = {}
-            found = self._known[token] = tuple(self.analyzer.terms(token))
-        return found
+        self.terms = lru_cache(_REMEMBERED)(lambda token: tuple(self.analyzer.terms(token)))
 
     def count(self, text: str) -> Counter[str]:
         """Counts the terms of a passage."""
