@@ -65,6 +65,11 @@ def test_pipeline_takes_depth_and_fuser() -> None:
         ('[index]\nchunk = "whole"\nenrich = ["heading"]\n', 3, "no enricher called 'heading'. Did you mean"),
         ('[index]\nchunk = ""\n', 2, "expected a stage name"),
         ('[index]\nenrich = "headings"\n', 2, "enrich must be a list, not 'headings'"),
+        (
+            '[sync]\nexclude = ["*.py"]\n',
+            2,
+            "'*.py' does not say which folders. Write '**/*.py' for every folder, or '/*.py'",
+        ),
         ('[sync]\nmax_file_mb = "50"\n', 2, "max_file_mb must be a number"),
         ('[pipelines.hybrid]\n\nretrieve = ["bm26"]\n', 3, "no retriever called 'bm26'. Did you mean bm25?"),
         ('[pipelines.hybrid]\nretrieve = ["bm25", "dense"]\nfuse = "rff"\n', 3, "no fuser called 'rff'"),

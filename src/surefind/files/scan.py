@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
+from surefind.errors import UsageError
 from surefind.files.opening import kind_of
 from surefind.wildcards import Wildcards
 
@@ -48,6 +49,12 @@ class FileRules:
     exclude: Sequence[str] = ()
     """Patterns of paths inside the source, such as `drafts/**`, as in access rules."""
     follow_links: FollowLinks = "inside"
+
+    def __post_init__(self) -> None:
+        for pattern in self.exclude:
+            if pattern != "**" and "/" not in pattern and {"*", "?"} & set(pattern):
+                where = f"{'**/' + pattern!r} for every folder, or {'/' + pattern!r} for the top folder alone"
+                raise UsageError(f"{pattern!r} does not say which folders. Write {where}.")
 
     @cached_property
     def _patterns(self) -> list[Wildcards]:

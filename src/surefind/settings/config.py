@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from surefind import spec
 from surefind.access import PathRule, checked_name
@@ -22,10 +22,12 @@ from surefind.llm.settings import LLMSettings
 from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
 from surefind.settings.template import BUILT_IN
 from surefind.settings.template import TEMPLATE as TEMPLATE
-from surefind.settings.toml_lines import line_of, mentioned_key
+from surefind.settings.toml_lines import line_of, mentioned_key, read_toml
 from surefind.store.settings import StoreSettings
 from surefind.types import Effort
 from surefind.write.layout import Layout
+
+_T = TypeVar("_T")
 
 _WORDS: dict[type | tuple[type, ...], str] = {
     str: "a string", int: "a whole number", (int, float): "a number", list: "a list", dict: "a table",
@@ -130,16 +132,9 @@ def load_settings(path: Path) -> Settings:
 
 def parse_settings(text: str, where: str) -> Settings:
     try:
-        return _SettingsReader(text, where, _data(text, where)).settings()
+        return _SettingsReader(text, where, read_toml(text, where)).settings()
     except RecursionError:
         raise ConfigError(f"{where} is nested too deeply. Check its brackets and dotted names.") from None
-
-
-def _data(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:  # also a number with thousands of digits
-        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
 
 
 @cache
@@ -205,13 +200,18 @@ class _SettingsReader:
         )
 
     def desk(self, desk: dict[str, Any]) -> DeskSettings:
-        try:
-            return DeskSettings(**desk)
-        except UsageError as error:
-            raise self.error("desk", "approvals", str(error)) from None
+        return self.made("desk", "approvals", lambda: DeskSettings(**desk))
 
     def files(self, sync: dict[str, Any]) -> FileRules:
-        return FileRules(tuple(sync["exclude"]), self.one_of("sync", sync, "follow_links", get_args(FollowLinks)))
+        follow = self.one_of("sync", sync, "follow_links", get_args(FollowLinks))
+        return self.made("sync", "exclude", lambda: FileRules(tuple(sync["exclude"]), follow))
+
+    def made(self, table: str, key: str, make: Callable[[], _T]) -> _T:
+        """Makes settings. Errors name the key."""
+        try:
+            return make()
+        except UsageError as error:
+            raise self.error(table, key, str(error)) from None
 
     def one_of(self, table: str, values: dict[str, Any], key: str, known: tuple[str, ...]) -> Any:
         if values[key] not in known:

@@ -1,9 +1,19 @@
-"""Finds the line of a setting in a TOML text, and the setting that a message is about."""
+"""Reads a TOML text, and finds the line of a setting in it and the setting that a message is about."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import Any
+
+from surefind.errors import ConfigError
+
+
+def read_toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also a number with thousands of digits
+        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
 
 
 def line_of(text: str, table: str, key: str, nth: int = 0) -> int:
