@@ -115,7 +115,7 @@ async def _ask_all(kb: KnowledgeBase, keys: dict[str, str], llm: LLMServer) -> N
             # Everybody asks all of them. The other two ask a sixth each, not the same: their masks differ in bits only.
             for name in list(_pipelines())[turn :: 6 if turn else 1]:
                 headers = {"Authorization": f"Bearer {key}"}
-                answer = await client.get("/v1/search", params={"q": QUERY, "pipeline": name}, headers=headers)
+                answer = await client.get("/v1/search", params={"query": QUERY, "pipeline": name}, headers=headers)
                 assert answer.status_code == 200 or "needs one dense" in answer.text, (name, answer.text)
                 answered += answer.status_code == 200
                 assert _secrets(answer.text) <= SEEN[role], (role, name)

@@ -32,16 +32,16 @@ class Quote:
 
 
 @router.get("/ask")
-async def ask(request: Request, service: Served, q: Annotated[str, Query(max_length=10_000)] = "") -> Response:
+async def ask(request: Request, service: Served, query: Annotated[str, Query(max_length=10_000)] = "") -> Response:
     """The whole page, or the answer alone."""
     caller = await service.caller(request, "read")
-    question = q.strip()
+    question = query.strip()
     found, empty = await service.work(lambda: _answered(service, caller, question))
     quotes = [_quote(one, found) for one in found.sentences] if found else []
     note = shown_to(caller, {"note": found.note})["note"] if found else ""
     return page(
-        caller, "answer.html" if is_fragment(request) else "ask.html", title=question or "Ask", here="ask", q=question,
-        found=found, quotes=quotes, note=note, empty=empty,
+        caller, "answer.html" if is_fragment(request) else "ask.html", title=question or "Ask", here="ask",
+        query=question, found=found, quotes=quotes, note=note, empty=empty,
     )  # fmt: skip
 
 
@@ -59,4 +59,6 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
 def _quote(one: Cited, found: Answer) -> Quote:
     hits = [hit for hit in found.result.hits if hit.rank in one.citations]
     marked = one.text[:_LONGEST]
-    return Quote(one.text, [(hit, document_path(hit.document, passage=hit.id, q=marked) + "#passage") for hit in hits])
+    return Quote(
+        one.text, [(hit, document_path(hit.document, passage=hit.id, query=marked) + "#passage") for hit in hits]
+    )

@@ -63,7 +63,7 @@ def local_path(text: str) -> str:
 
 
 def document_path(document: str, **given: object) -> str:
-    """Returns the address of a document's page. `passage`, the id of a hit, and `q` mark a passage."""
+    """Returns the address of a document's page. `passage`, the id of a hit, and `query` mark a passage."""
     query = urlencode({name: value for name, value in given.items() if value not in (None, "")}, errors="replace")
     return f"/documents/{quote(document, errors='replace')}" + (f"?{query}" if query else "")
 
