@@ -122,8 +122,9 @@ define install
 	@touch $(2)
 endef
 
+DEMO := formats,serve
 $(READY): $(REQUIREMENTS)
-	$(call install,formats,$(READY))
+	$(call install,$(DEMO),$(READY))
 
 $(DEV): $(REQUIREMENTS)
 	$(call install,dev,$(READY) $(DEV))

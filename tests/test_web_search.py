@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -93,6 +94,21 @@ def test_an_error_is_a_page_with_one_sentence(server: Served, path: str, status:
     assert part.status_code == status and "<html" not in part.text and 'role="alert"' in part.text
     with server.client() as http:
         assert http.get("/v1/nothing", headers=HTML).headers["content-type"] == "application/problem+json"
+
+
+def test_a_hit_opens_at_the_sentence_that_it_marks(tmp_path: Path) -> None:
+    """Which sentence is best depends on the other hits: where all of them speak of wires, the cutoff decides."""
+    home = Home(tmp_path, SETTINGS)
+    home.write("docs/a.md", "# Desk\n\nThe outgoing wire desk is upstairs. The cutoff is 15:00 for everybody.\n")
+    for n in range(9):
+        home.write(f"docs/{n}.md", f"# Note {n}\n\nAn outgoing wire of town {n} is an outgoing wire.\n")
+    home.sync("docs")
+    with serving(home.folder) as server:
+        page = _get(server, "/?query=outgoing+wire+cutoff").text
+        (link,) = re.findall(r'href="(/documents/a\.md[^"#]*)#passage"', page)
+        shown = re.sub(r"</?b>", "", page)
+        (marked,) = re.findall(r"<mark[^>]*>([^<]*15:00[^<]*)</mark>", _get(server, html.unescape(link)).text)
+    assert marked.startswith("The cutoff is 15:00") and marked in re.sub(r"<[^>]+>", "", shown)
 
 
 def test_nothing_to_search_is_said(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -14,12 +14,10 @@ from surefind.errors import NothingIndexedError, QueryError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.page import document_path, is_fragment, page
+from surefind.serve.web.page import hit_path, is_fragment, page
 from surefind.types import Hit
 
 router = APIRouter(include_in_schema=False)
-_LONGEST = 500
-"""Characters of a quote that a link carries, so that the document's page marks it."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,4 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
 
 def _quote(one: Cited, found: Answer) -> Quote:
     hits = [hit for hit in found.result.hits if hit.rank in one.citations]
-    marked = one.text[:_LONGEST]
-    return Quote(
-        one.text, [(hit, document_path(hit.document, passage=hit.id, query=marked) + "#passage") for hit in hits]
-    )
+    return Quote(one.text, [(hit, hit_path(hit, "", one.text)) for hit in hits])
