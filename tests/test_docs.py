@@ -214,8 +214,8 @@ def test_readme_shows_what_a_benchmark_measures(sample: Path) -> None:
 
 
 ELSEWHERE = ("git clone <", "cd ", "make demo", ". .venv/bin/activate", "surefind ask", "surefind serve")
-"""What the README tells to run and another test runs: `surefind demo`, which `make demo` runs after an install, and `ask`
-have their own here; the install is scripts/smoke.sh; test_tutorial.py serves."""
+"""What the README tells to run and another test runs: `surefind demo`, which `make demo` runs after an install, and
+`ask` have their own here; the install is scripts/smoke.sh; test_tutorial.py serves."""
 
 
 def all_commands_in(path: Path) -> list[str]:

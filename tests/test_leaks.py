@@ -158,8 +158,8 @@ def test_agents_are_shown_and_answered_no_more(bank: Home, llm: LLMServer) -> No
             for role, groups in ROLES.items():
                 llm.bodies.clear()
                 access = Access.of(*groups)
-                shown = [search(kb, access, SearchArguments.read({"query": QUERY, "limit": 20}))]
-                shown.append(ask(kb, access, AskArguments.read({"question": QUERY})))
+                shown = [search(kb, access, SearchArguments.read({"query": QUERY, "k": 20}))]
+                shown.append(ask(kb, access, AskArguments.read({"query": QUERY})))
                 shown.append(browse(kb, access, BrowseArguments.read({})))
                 refused = []
                 for given in [*({"id": key} for key in closed), *({"document": name} for name in closed.values())]:

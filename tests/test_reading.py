@@ -236,9 +236,9 @@ def test_answer_without_the_reader_is_the_sentence_that_shares_most(
 
 
 def test_agents_read_how_sure_it_is(kb: KnowledgeBase) -> None:
-    said = ask(kb, OWNER, AskArguments(question=WIRES))
+    said = ask(kb, OWNER, AskArguments(query=WIRES))
     assert said.data["sure"] in said.text and "3 pm" in said.text
-    assert ask(kb, OWNER, AskArguments(question=CAKE)).text == NOT_HERE
+    assert ask(kb, OWNER, AskArguments(query=CAKE)).text == NOT_HERE
     head = search(kb, OWNER, SearchArguments(query=WIRES)).data["trust"]
     assert head.startswith("The answer is ") and "probability" not in head
 
