@@ -84,7 +84,7 @@ def test_no_kind_of_settings_is_left_out() -> None:
     assert len(started_by_settings()) == 4 and len(blocks("json")) == 3
 
 
-@pytest.mark.parametrize(("command", "arguments"), dict.fromkeys((c, tuple(a)) for c, a in started_by_settings()))
+@pytest.mark.parametrize(("command", "arguments"), [*dict.fromkeys((c, tuple(a)) for c, a in started_by_settings())])
 def test_settings_of_clients_start_the_server(home: Home, path: str, command: str, arguments: tuple[str, ...]) -> None:
     given = [one.replace(FOLDER, str(home.folder)) for one in arguments]
     assert str(home.folder) in given

@@ -149,7 +149,7 @@ def routes_to_open() -> Iterator[str]:
 
 @needs_browser
 @pytest.mark.parametrize("width", [1280, 360])
-@pytest.mark.parametrize("route", routes_to_open())
+@pytest.mark.parametrize("route", [*routes_to_open()])
 def test_every_page(bank: Home, server: Served, keys: dict[str, str], browser: Browser, route: str, width: int) -> None:
     with bank.open() as kb:
         paths = pages_of(kb)[route]

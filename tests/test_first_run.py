@@ -235,6 +235,7 @@ def test_only_an_admin_names_a_folder_of_the_server(tmp_path: Path) -> None:
             assert found[0]["document"] == "new.md"
             missing = http.post("/settings/sync", data={"folder": "nowhere"}).headers["location"]
             assert _ended(http, missing)["state"] == "failed"
+            assert re.search(r'href="/[^"]*">Go back</a>', http.get(missing, headers=HTML).text), "to try again"
 
 
 def _ended(http: httpx.Client, page: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import hit_path, is_fragment, page
+from surefind.serve.web.passage import plain
 from surefind.types import Hit
 
 router = APIRouter(include_in_schema=False)
@@ -56,4 +57,4 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
 
 def _quote(one: Cited, found: Answer) -> Quote:
     hits = [hit for hit in found.result.hits if hit.rank in one.citations]
-    return Quote(one.text, [(hit, hit_path(hit, "", one.text)) for hit in hits])
+    return Quote(plain(one.text), [(hit, hit_path(hit, "", one.text)) for hit in hits])
