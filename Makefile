@@ -3,7 +3,7 @@
 # make test-all      make test, then all groups of tests below but faults: at most 30 minutes
 # make pythons       a bare install, the demo and a core of the tests, with the other Pythons that we support
 # make test-latest   the same with the newest version of every dependency
-# make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, with these libraries
+# make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, and of docs/agents.md, with the SDKs
 # make milvus        the tests of the milvus backend, with milvus-lite
 # make ray           the tests of bulk work on Ray, on a cluster of two nodes on this machine
 # make browser       the tests that drive the pages with a real Chromium, which must be installed
@@ -86,10 +86,14 @@ browser: $(DEV)
 growth: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m growth
 
-# The packages of frameworks, Milvus and Ray are large, and few users need them.
+# The packages of frameworks, Milvus and Ray are large, and few users need them. The SDKs of agents refuse a version that
+# constraints.txt has (websockets), so they have an environment of their own.
+AGENT_SDKS := openai-agents==0.24.0 'anthropic[mcp]==2.9.0' 'pydantic-ai-slim[openai,mcp]==2.66.0'
 frameworks:
 	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
 	.venv-$@/bin/pytest tests/test_adapters.py
+	PYTHON=$(PYTHON) CONSTRAINTS= sh scripts/environment.sh .venv-agents -e ./models -e '.[mcp]' pytest hypothesis $(AGENT_SDKS)
+	.venv-agents/bin/pytest tests/test_agent_docs.py
 
 milvus ray:
 	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[$@,dev]'
@@ -118,8 +122,9 @@ define install
 	@touch $(2)
 endef
 
+DEMO := formats,serve
 $(READY): $(REQUIREMENTS)
-	$(call install,formats,$(READY))
+	$(call install,$(DEMO),$(READY))
 
 $(DEV): $(REQUIREMENTS)
 	$(call install,dev,$(READY) $(DEV))

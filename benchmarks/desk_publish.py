@@ -29,7 +29,7 @@ def _published(http: httpx.Client, number: int) -> float:
     began = time.perf_counter()
     job = http.post(f"/v1/drafts/{draft['number']}/publish").json()["id"]
     while True:
-        hits = http.get("/v1/search", params={"q": word, "k": 1}).json()["hits"]
+        hits = http.get("/v1/search", params={"query": word, "k": 1}).json()["hits"]
         if hits and hits[0]["document"] == f"new/{word}.md":
             return time.perf_counter() - began
         if http.get(f"/v1/jobs/{job}").json()["state"] == "failed" or time.perf_counter() - began > 120:

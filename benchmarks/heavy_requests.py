@@ -149,7 +149,7 @@ class Attack:
         async with http:
             while time.monotonic() < self.ends:
                 began = time.perf_counter()
-                found = await http.get("/v1/search", params={"q": next(self._questions), "k": 5})
+                found = await http.get("/v1/search", params={"query": next(self._questions), "k": 5})
                 self.took["search"].append(time.perf_counter() - began)
                 if found.status_code != 200:
                     self.answers[f"search: {found.status_code}"] += 1

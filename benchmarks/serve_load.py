@@ -160,7 +160,7 @@ async def client(
             seen[f"upload {status}"] += 1
             continue
         query = TICK if chance < 0.3 else draw.choice(questions)
-        status, body = await line.send("GET", f"/v1/search?k=5&q={quote(query)}")
+        status, body = await line.send("GET", f"/v1/search?k=5&query={quote(query)}")
         times.append(time.perf_counter() - began)
         seen[f"search {status}"] += 1
         if SECRET.encode() in body:
@@ -250,7 +250,7 @@ def overhead(known: Path | None) -> None:
                 began = time.perf_counter()
                 kb.search(query, Access.public(), 10)
                 middle = time.perf_counter()
-                await line.send("GET", f"/v1/search?q={quote(query)}")
+                await line.send("GET", f"/v1/search?query={quote(query)}")
                 end = time.perf_counter()
                 if i >= 20:
                     here.append(middle - began)
@@ -267,7 +267,7 @@ def start(known: Path | None) -> None:
         for _ in range(3):
             began = time.perf_counter()
             with server(folder) as port:
-                asyncio.run(Line(port).send("GET", "/v1/search?q=wire%20cutoff"))
+                asyncio.run(Line(port).send("GET", "/v1/search?query=wire%20cutoff"))
                 print(f"start to first answer: {time.perf_counter() - began:.2f} s")
         for turn in range(5):
             began = time.perf_counter()
@@ -309,7 +309,7 @@ def odd(draw: random.Random, known: list[bytes]) -> bytes:
         "99999999999999999999",
     ]
     names = [
-        "q",
+        "query",
         "k",
         "offset",
         "text",
@@ -325,10 +325,10 @@ def odd(draw: random.Random, known: list[bytes]) -> bytes:
         b"",
         b"{",
         b"[" * 500,
-        b'{"q": 1}',
-        b'{"q": "x", "k": "y"}',
+        b'{"query": 1}',
+        b'{"query": "x", "k": "y"}',
         b"\xff\xfe\x00",
-        b'{"q": "x"' + b" " * 5000,
+        b'{"query": "x"' + b" " * 5000,
         b'"text"',
         b"null",
         b'{"kind": "sync", "x": 1}',
@@ -383,7 +383,7 @@ def malformed(requests: int, seed: int, known: Path | None) -> None:
 
     with knowledge_base(known) as folder, server(folder) as port:
         asyncio.run(go(port))
-        status, _ = asyncio.run(Line(port).send("GET", "/v1/search?q=wire"))
+        status, _ = asyncio.run(Line(port).send("GET", "/v1/search?query=wire"))
     print(f"{requests:,} malformed requests: {dict(sorted(seen.items()))}; a good request after them: {status}")
 
 

@@ -24,7 +24,7 @@ QUESTIONS = [
 ]
 WATCH = """() => {
   window.times = []; let last = 0;
-  document.getElementById("q").addEventListener("input", () => { last = performance.now(); });
+  document.getElementById("query").addEventListener("input", () => { last = performance.now(); });
   new MutationObserver(() => { if (last) { window.times.push(performance.now() - last); last = 0; } })
     .observe(document.getElementById("found"), {childList: true});
 }"""
@@ -37,7 +37,7 @@ def main(url: str, chromium: str) -> None:
     sizes: dict[str, int] = {}
 
     def note(answer: Response) -> None:
-        if "q=" in answer.url:
+        if "query=" in answer.url:
             server.append(float(answer.headers.get("server-timing", "=0").rpartition("=")[2]))
         if "HX-Request" not in answer.request.headers and "hx-request" not in answer.request.headers:
             sizes[answer.url] = len(answer.body())
@@ -46,10 +46,10 @@ def main(url: str, chromium: str) -> None:
         browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page()
         page.on("response", note)
-        page.goto(f"{url}/?q=wire")
+        page.goto(f"{url}/?query=wire")
         page.evaluate(WATCH)
         for question in QUESTIONS:
-            page.fill("#q", "")
+            page.fill("#query", "")
             time.sleep(PAUSE)
             for letter in question:
                 page.keyboard.type(letter)

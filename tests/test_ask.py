@@ -151,11 +151,11 @@ def test_http_answers_at_once_and_bit_by_bit(bank: Home, llm: LLMServer) -> None
         with bank.open() as kb:
             transport = httpx.ASGITransport(create_app(kb, ServeSettings()))
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-                asked = {"q": "When is the cutoff of domestic wires?"}
+                asked = {"query": "When is the cutoff of domestic wires?"}
                 return (
                     await client.post("/v1/ask", json=asked),
                     await client.post("/v1/ask", json={**asked, "stream": True}),
-                    await client.post("/v1/ask", json={"q": "x" * 3000}),
+                    await client.post("/v1/ask", json={"query": "x" * 3000}),
                 )
 
     whole, streamed, wrong = asyncio.run(go())

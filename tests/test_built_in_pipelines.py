@@ -84,7 +84,7 @@ def test_the_default_comparison_has_them_and_asks_the_reranker_a_part(base: Home
 def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Path) -> None:
     with serving(base.folder) as server, server.client() as http:
         page = http.get("/", headers={"Accept": "text/html"}).text
-        found = http.get("/?q=wire+desk&pipeline=careful", headers={"Accept": "text/html"})
+        found = http.get("/?query=wire+desk&pipeline=careful", headers={"Accept": "text/html"})
     assert page.count(">careful</option>") == 2  # to search with, and to compare with
     assert found.status_code == 200 and "Wires" in found.text
     words = Home(tmp_path / "words")

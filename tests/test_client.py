@@ -21,7 +21,7 @@ def test_both_clients_give_the_hits_of_python(bank: Home, server: Served) -> Non
         wanted = kb.search("cutoff of wire7", Access.public(), 5)
     with Client(server.url) as client:
         found = client.search("cutoff of wire7", 5)
-        passage = client.passage(found.hits[0].id, q="wire7")
+        passage = client.passage(found.hits[0].id, query="wire7")
 
     async def ask() -> object:
         async with AsyncClient(server.url) as other:

@@ -166,7 +166,7 @@ NUMBER = re.compile(r"\d+\.\d+")
 def shown(command: str) -> list[str]:
     """The output that the README shows under a command, without the parts that it leaves out."""
     block = next(block for block in blocks(README, "console") if f"$ {command}" in block)
-    lines = block.partition(f"$ {command}\n")[2].splitlines()
+    lines = re.split(r"^\$ ", block.partition(f"$ {command}\n")[2], flags=re.MULTILINE)[0].splitlines()
     return [line.strip() for line in lines if line.strip() not in ("…", "")]
 
 
@@ -191,6 +191,15 @@ def test_readme_shows_what_a_search_prints(sample: Path) -> None:
         check_shown(line, result.out.splitlines())
 
 
+def test_readme_shows_a_first_minute_in_ten_lines_and_one_picture(sample: Path) -> None:
+    (first, *_) = blocks(README, "console")
+    assert len(first.splitlines()) <= 10 and "surefind serve" in first
+    assert README.read_text(encoding="utf-8").count("![") == 1
+    asked = "When is the cutoff for outgoing domestic wires?"
+    result = surefind("ask", asked, kb=sample)
+    assert shown(f'surefind ask "{asked}"') == [line.strip() for line in result.out.splitlines() if line.strip()]
+
+
 def test_readme_shows_what_a_benchmark_measures(sample: Path) -> None:
     """The rows; which of two equal ones is called the winner may depend on the processor."""
     result = surefind("bench", "--preset", "context-layer", "--as", "*", "--json", kb=sample)
@@ -204,9 +213,9 @@ def test_readme_shows_what_a_benchmark_measures(sample: Path) -> None:
         assert [numbers[0], *numbers[3:]] == pytest.approx(means, abs=0.02)
 
 
-ELSEWHERE = ("git clone …", "cd surefind", "make demo")
-"""What the README tells to run and no test runs: `surefind demo`, which `make demo` runs after an install, has its own
-below; the install is scripts/smoke.sh."""
+ELSEWHERE = ("git clone <", "cd ", "make demo", ". .venv/bin/activate", "surefind ask", "surefind serve")
+"""What the README tells to run and another test runs: `surefind demo`, which `make demo` runs after an install, and
+`ask` have their own here; the install is scripts/smoke.sh; test_tutorial.py serves."""
 
 
 def all_commands_in(path: Path) -> list[str]:
@@ -297,6 +306,33 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 
 def test_readme_leads_to_the_index() -> None:
     assert "docs/README.md" in links_in(README)
+
+
+# ---------------------------------------------------------------- figures
+
+
+def staff_figures() -> dict[str, str]:
+    """nDCG@10 of each configuration on the 175 staff questions: results/exam.md is where they are kept."""
+    text = (ROOT / "docs/results/exam.md").read_text(encoding="utf-8")
+    table = text.partition("| configuration | sample, 175 staff questions |")[2].partition("\n\n")[0]
+    return dict(re.findall(r"^\| ([^|]+) \| \**(0\.\d{3})\** ", table, re.MULTILINE))
+
+
+def test_figures_of_the_staff_questions_are_the_same_on_every_page() -> None:
+    kept = staff_figures()
+    assert len(kept) == 15
+    study = (ROOT / "docs/study-context-layer.md").read_text(encoding="utf-8")
+    shown = dict(re.findall(r"^\| ([\w =αk.:()]+?)(?: \(also \w+\))? \| (0\.\d{3}) \| 0", study, re.MULTILINE))
+    report = (ROOT / "docs/reading-a-report.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^[ *>]{3}([\w =αk.]+?)(?: \(also \w+\))? +(0\.\d{3}) \[", report, re.MULTILINE))
+    table = (ROOT / "docs/your-questions.md").read_text(encoding="utf-8")
+    words, hybrid = re.findall(r"^\| 175 \| (0\.\d{3}) \[.*?\| (0\.\d{3}) \[", table, re.MULTILINE)[0]
+    readme = " ".join(README.read_text(encoding="utf-8").split())
+    said = re.search(r"BM25 drops from first place to last \((.*?)\), and (.*?) wins \((.*?)\)", readme)
+    assert said and (said[1], said[3]) == (kept["BM25"], kept[said[2]])
+    assert len(shown) >= 14 and {name: kept.get(name, figure) for name, figure in shown.items()} == shown
+    assert len(rows) >= 4 and {name: kept.get(name, figure) for name, figure in rows.items()} == rows
+    assert words == kept["BM25"] and hybrid == rows["hybrid"]
 
 
 # ---------------------------------------------------------------- the rest of the repository

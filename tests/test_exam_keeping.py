@@ -107,11 +107,11 @@ def test_reviewers_keep_questions_over_http_and_readers_do_not(bank: Home) -> No
         secret, public = hits(kb, "zebra", "hr")["pay.md"], hits(kb, "cutoff")["wire.md"]
     with serving(bank.folder) as server:
         with server.client(reader) as client:
-            assert client.post("/v1/exams/kept/questions", json={"q": "cutoff", "id": public}).status_code == 403
+            assert client.post("/v1/exams/kept/questions", json={"query": "cutoff", "id": public}).status_code == 403
         with server.client(reviewer) as client:
-            answer = client.post("/v1/exams/kept/questions", json={"q": "cutoff", "id": public})
+            answer = client.post("/v1/exams/kept/questions", json={"query": "cutoff", "id": public})
             assert answer.status_code == 201, answer.text
             assert answer.json() == {"exam": "kept", "version": 1, "added": True}
-            assert client.post("/v1/exams/kept/questions", json={"q": "zebra", "id": secret}).status_code == 404
-            assert client.post("/v1/exams/..%2f/questions", json={"q": "zebra", "id": public}).status_code == 404
-            assert client.post("/v1/exams/.kept/questions", json={"q": "zebra", "id": public}).status_code == 400
+            assert client.post("/v1/exams/kept/questions", json={"query": "zebra", "id": secret}).status_code == 404
+            assert client.post("/v1/exams/..%2f/questions", json={"query": "zebra", "id": public}).status_code == 404
+            assert client.post("/v1/exams/.kept/questions", json={"query": "zebra", "id": public}).status_code == 400

@@ -92,7 +92,8 @@ def test_a_wrong_token_makes_no_key(link: Link, token: str) -> None:
 def test_no_token_and_a_part_of_one_make_no_key(link: Link) -> None:
     for token in (link.token[:-1], link.token + "A", link.token.swapcase()):
         assert link.make(token).status_code == 403
-    assert link.open("/first-key").status_code == 403
+    bare = link.open("/first-key")
+    assert bare.status_code == 403 and "Open the link that the server printed" in bare.text
     assert link.client.post("/first-key", data={"name": "eve"}, headers=HTML).status_code == 403
     assert not link.keys.any()
 
@@ -196,10 +197,10 @@ def test_serve_prints_the_link_only_while_there_is_no_key(tmp_path: Path) -> Non
     with serving(home.folder) as server, server.client() as http:
         path = printed_link(server)
         assert http.get(path).status_code == 200
-        assert http.get("/v1/search", params={"q": "wire"}).status_code == 200, "the server is open until then"
+        assert http.get("/v1/search", params={"query": "wire"}).status_code == 200, "the server is open until then"
         token = path.partition("token=")[2]
         assert http.post("/first-key", data={"token": token, "name": "ada"}).status_code == 200
-        assert httpx.get(f"{server.url}/v1/search", params={"q": "wire"}, trust_env=False).status_code == 401
+        assert httpx.get(f"{server.url}/v1/search", params={"query": "wire"}, trust_env=False).status_code == 401
     with serving(home.folder) as server:
         assert "first-key" not in server.log.read_text() and "need an API key" in server.log.read_text()
 
@@ -209,11 +210,11 @@ def test_serve_starts_on_a_new_knowledge_base_and_not_elsewhere(tmp_path: Path) 
     assert ran.code == 3 and "There is no knowledge base" in ran.err
     assert surefind("init", kb=tmp_path).code == 0
     with serving(tmp_path) as server, server.client() as http:
-        for path in ("/", "/ask?q=x", "/?q=x", "/documents", "/documents?find=x", "/drafts", "/drafts/new", "/label",
-                     "/reports", "/graph", "/settings"):  # fmt: skip
+        for path in ("/", "/ask?query=x", "/?query=x", "/documents", "/documents?find=x", "/drafts", "/drafts/new",
+                     "/label", "/reports", "/graph", "/settings"):  # fmt: skip
             assert http.get(path, headers=HTML).status_code == 200, path
         assert "Upload a document" in http.get("/", headers=HTML).text
-        assert http.get("/v1/search", params={"q": "wire"}).status_code == 503
+        assert http.get("/v1/search", params={"query": "wire"}).status_code == 503
 
 
 def test_only_an_admin_names_a_folder_of_the_server(tmp_path: Path) -> None:
@@ -231,10 +232,11 @@ def test_only_an_admin_names_a_folder_of_the_server(tmp_path: Path) -> None:
             job = http.post("/settings/sync", data={"folder": "more"}).headers["location"]
             ended = _ended(http, job)
             assert ended["state"] == "finished", ended
-            found = http.get("/v1/search", params={"q": "zebra striped"}).json()["hits"]
+            found = http.get("/v1/search", params={"query": "zebra striped"}).json()["hits"]
             assert found[0]["document"] == "new.md"
             missing = http.post("/settings/sync", data={"folder": "nowhere"}).headers["location"]
             assert _ended(http, missing)["state"] == "failed"
+            assert re.search(r'href="/[^"]*">Go back</a>', http.get(missing, headers=HTML).text), "to try again"
 
 
 def _ended(http: httpx.Client, page: str) -> dict[str, Any]:
@@ -286,7 +288,7 @@ def test_a_first_upload_is_published_and_found(tmp_path: Path) -> None:
         page.get_by_role("button", name="Upload").click()
         page.get_by_role("button", name="Publish").click()
         page.get_by_role("link", name="See the result").click(timeout=30_000)
-        page.goto("/?q=parental+leave")
+        page.goto("/?query=parental+leave")
         assert "14 weeks" in page.locator(".hit").first.inner_text()
 
 
@@ -301,7 +303,7 @@ def test_five_hits_fit_a_screen_and_all_pages_have_one_width_and_a_title(tmp_pat
 
     view = {"width": 1280, "height": 900}
     with serving(home.folder) as server, browsing() as browser, visiting(browser, server.url, viewport=view) as page:
-        page.goto("/?q=cutoff+of+wire+transfers")
+        page.goto("/?query=cutoff+of+wire+transfers")
         page.locator(".sure").first.wait_for()
         bottoms = page.locator(".hit").evaluate_all("hits => hits.map(hit => hit.getBoundingClientRect().bottom)")
         assert bottoms[4] <= 900, bottoms
@@ -310,7 +312,7 @@ def test_five_hits_fit_a_screen_and_all_pages_have_one_width_and_a_title(tmp_pat
         expect(page).to_have_title("noon – Search – Surefind")
         edges, brand = set(), "document.querySelector('.brand').getBoundingClientRect().left"
         for path, title in (
-            ("/", "Search"), ("/ask?q=noon", "noon – Ask"), ("/documents", "Documents"), ("/drafts", "Drafts"),
+            ("/", "Search"), ("/ask?query=noon", "noon – Ask"), ("/documents", "Documents"), ("/drafts", "Drafts"),
             ("/documents/1.md", "Wire 1 – Documents"), ("/drafts/new", "Upload a document – Drafts"),
             ("/label", "Label"), ("/reports", "Reports"), ("/settings", "Settings"), ("/sign-in", "Sign in"),
             ("/graph", "Graph"),

@@ -41,8 +41,8 @@ def _problem(answer: httpx.Response, status: int) -> dict[str, Any]:
 
 
 def test_a_search_gives_the_hits_of_python(bank: Home, http: httpx.Client) -> None:
-    got = http.get("/v1/search", params={"q": "cutoff of wire7", "k": 3})
-    posted = http.post("/v1/search", json={"q": "cutoff of wire7", "k": 3})
+    got = http.get("/v1/search", params={"query": "cutoff of wire7", "k": 3})
+    posted = http.post("/v1/search", json={"query": "cutoff of wire7", "k": 3})
     with bank.open() as kb:
         wanted = kb.search("cutoff of wire7", Access.public(), 3).to_dict()
     assert got.status_code == posted.status_code == 200
@@ -51,13 +51,13 @@ def test_a_search_gives_the_hits_of_python(bank: Home, http: httpx.Client) -> No
 
 
 def test_the_same_question_again_is_answered_the_same(http: httpx.Client) -> None:
-    first, second = (http.get("/v1/search", params={"q": "wire3"}).text for _ in range(2))
+    first, second = (http.get("/v1/search", params={"query": "wire3"}).text for _ in range(2))
     assert first == second
 
 
 def test_sizes_filters_and_pipelines(http: httpx.Client) -> None:
     wanted = {
-        "q": "wire7",
+        "query": "wire7",
         "k": 1,
         "text": "window=1",
         "max_chars": 60,
@@ -66,22 +66,22 @@ def test_sizes_filters_and_pipelines(http: httpx.Client) -> None:
     }
     (hit,) = http.get("/v1/search", params=wanted).json()["hits"]
     assert hit["title"] == "Wire 7" and len(hit["text"]) <= 60 and hit["lines"][0] >= 4
-    assert _problem(http.get("/v1/search", params={"q": "x", "where": "secretkey=zebra"}), 400)["detail"].startswith(
-        "No"
-    )
-    assert "zebra" not in http.get("/v1/search", params={"q": "x", "where": "secretke=zebra"}).json()["detail"]
+    assert _problem(http.get("/v1/search", params={"query": "x", "where": "secretkey=zebra"}), 400)[
+        "detail"
+    ].startswith("No")
+    assert "zebra" not in http.get("/v1/search", params={"query": "x", "where": "secretke=zebra"}).json()["detail"]
 
 
 def test_pages_follow_one_ranking_while_documents_change(tmp_path_factory: pytest.TempPathFactory) -> None:
     home = a_bank(Home(tmp_path_factory.mktemp("pages")))
     with serving(home.folder) as server, server.client() as http:
-        whole = [hit["id"] for hit in http.get("/v1/search", params={"q": "cutoff", "k": 30}).json()["hits"]]
-        page = http.get("/v1/search", params={"q": "cutoff", "k": 7}).json()
+        whole = [hit["id"] for hit in http.get("/v1/search", params={"query": "cutoff", "k": 30}).json()["hits"]]
+        page = http.get("/v1/search", params={"query": "cutoff", "k": 7}).json()
         found = [hit["id"] for hit in page["hits"]]
         home.write("docs/new.md", "cutoff cutoff cutoff")
         home.sync("docs")
         for _ in range(100):
-            if http.get("/v1/search", params={"q": "cutoff", "k": 1}).json()["generation"] > page["generation"]:
+            if http.get("/v1/search", params={"query": "cutoff", "k": 1}).json()["generation"] > page["generation"]:
                 break
             time.sleep(0.05)
         else:
@@ -90,29 +90,29 @@ def test_pages_follow_one_ranking_while_documents_change(tmp_path_factory: pytes
             page = http.get(page["next"]).json()
             found += [hit["id"] for hit in page["hits"]]
         assert found[:30] == whole
-        assert "new.md" in http.get("/v1/search", params={"q": "cutoff", "k": 1}).text
-        _problem(http.get("/v1/search", params={"q": "cutoff", "generation": 999}), 404)
+        assert "new.md" in http.get("/v1/search", params={"query": "cutoff", "k": 1}).text
+        _problem(http.get("/v1/search", params={"query": "cutoff", "generation": 999}), 404)
 
 
 @pytest.mark.parametrize(
     ("params", "status"),
     [
         ({}, 422),
-        ({"q": ""}, 422),
-        ({"q": " "}, 400),
-        ({"q": "x" * 2001}, 400),
-        ({"q": "x", "k": 0}, 422),
-        ({"q": "x", "k": 101}, 400),
-        ({"q": "x", "k": "many"}, 422),
-        ({"q": "x", "offset": 5000}, 422),
-        ({"q": "x", "text": "all"}, 400),
-        ({"q": "x", "max_chars": 3}, 400),
-        ({"q": "x", "where": "no"}, 400),
-        ({"q": "x", "where": ["a=b"] * 21}, 422),
-        ({"q": "x", "pipeline": "none"}, 403),
-        ({"q": "x", "pipeline": "onnx(path=/etc/passwd)"}, 403),
-        ({"q": "x", "pipeline": "dense(model='openai(url=http://127.0.0.1:1/v1)')"}, 403),
-        ({"q": "x", "unknown": 1}, 422),
+        ({"query": ""}, 422),
+        ({"query": " "}, 400),
+        ({"query": "x" * 2001}, 400),
+        ({"query": "x", "k": 0}, 422),
+        ({"query": "x", "k": 101}, 400),
+        ({"query": "x", "k": "many"}, 422),
+        ({"query": "x", "offset": 5000}, 422),
+        ({"query": "x", "text": "all"}, 400),
+        ({"query": "x", "max_chars": 3}, 400),
+        ({"query": "x", "where": "no"}, 400),
+        ({"query": "x", "where": ["a=b"] * 21}, 422),
+        ({"query": "x", "pipeline": "none"}, 403),
+        ({"query": "x", "pipeline": "onnx(path=/etc/passwd)"}, 403),
+        ({"query": "x", "pipeline": "dense(model='openai(url=http://127.0.0.1:1/v1)')"}, 403),
+        ({"query": "x", "unknown": 1}, 422),
     ],
 )
 def test_a_wrong_search_gets_one_sentence(http: httpx.Client, params: dict[str, Any], status: int) -> None:
@@ -132,8 +132,8 @@ def test_documents_and_passages(http: httpx.Client) -> None:
     found = http.get("/v1/documents/wires/07.md").json()
     assert found["text"].startswith("# Wire 7") and found["source"] == "docs" and found["path"] == "wires/07.md"
     assert http.get("/v1/documents/wires/07.md", params={"start": 2, "end": 6}).json()["text"] == "Wire"
-    (hit,) = http.get("/v1/search", params={"q": "wire7", "k": 1}).json()["hits"]
-    passage = http.get(f"/v1/passages/{hit['id']}", params={"q": "wire7"}).json()
+    (hit,) = http.get("/v1/search", params={"query": "wire7", "k": 1}).json()["hits"]
+    passage = http.get(f"/v1/passages/{hit['id']}", params={"query": "wire7"}).json()
     assert (passage["text"], passage["sentence"]) == (hit["text"], hit["sentence"])
     (version,) = http.get("/v1/versions", params={"document": "wires/07.md"}).json()["versions"]
     assert version["number"] == hit["version"]
@@ -188,7 +188,7 @@ def _ended(http: httpx.Client, job: str) -> dict[str, Any]:
 def test_an_upload_is_a_draft_until_it_is_published(bank: Home, http: httpx.Client) -> None:
     made = http.post("/v1/documents", params={"name": "lunch.md"}, content=b"# Lunch\n\nThe lunchtime is noon.")
     assert made.status_code == 201 and made.json()["state"] == "draft"
-    assert not http.get("/v1/search", params={"q": "lunchtime"}).json()["hits"]
+    assert not http.get("/v1/search", params={"query": "lunchtime"}).json()["hits"]
     assert made.json()["number"] in [one["number"] for one in http.get("/v1/drafts").json()["drafts"]]
     job = http.post("/v1/jobs", json={"kind": "publish", "version": made.json()["number"]})
     assert job.status_code == 202
@@ -196,7 +196,7 @@ def test_an_upload_is_a_draft_until_it_is_published(bank: Home, http: httpx.Clie
         events = "".join(answer.iter_text())
     assert "event: end" in events and '"state": "finished"' in events
     for _ in range(100):
-        if http.get("/v1/search", params={"q": "lunchtime"}).json()["hits"]:
+        if http.get("/v1/search", params={"query": "lunchtime"}).json()["hits"]:
             break
         time.sleep(0.05)
     else:
@@ -227,7 +227,7 @@ def test_a_broken_file_is_named_without_its_folder(http: httpx.Client) -> None:
 
 
 def test_a_large_body_is_refused(http: httpx.Client) -> None:
-    _problem(http.post("/v1/search", content=b'{"q": "' + b"x" * 300_000 + b'"}'), 413)
+    _problem(http.post("/v1/search", content=b'{"query": "' + b"x" * 300_000 + b'"}'), 413)
     _problem(http.post("/v1/search", content=iter([b"x" * 200_000] * 3)), 413)
     assert http.post("/v1/documents", params={"name": "big.md"}, content=b"word " * 100_000).status_code == 201
 
@@ -249,11 +249,13 @@ def test_jobs_are_checked_and_can_be_cancelled(http: httpx.Client) -> None:
 def test_feedback_becomes_an_exam(bank: Home, http: httpx.Client) -> None:
     from surefind.exam.feedback import grow
 
-    (hit,) = http.get("/v1/search", params={"q": "wire9 cutoff", "k": 1}).json()["hits"]
+    (hit,) = http.get("/v1/search", params={"query": "wire9 cutoff", "k": 1}).json()["hits"]
     for kind in ("up", "click"):
-        assert http.post("/v1/feedback", json={"q": "wire9 cutoff", "id": hit["id"], "kind": kind}).status_code == 201
-    _problem(http.post("/v1/feedback", json={"q": "x", "id": "0" * 16, "kind": "up"}), 404)
-    _problem(http.post("/v1/feedback", json={"q": "x", "id": hit["id"], "kind": "love"}), 422)
+        assert (
+            http.post("/v1/feedback", json={"query": "wire9 cutoff", "id": hit["id"], "kind": kind}).status_code == 201
+        )
+    _problem(http.post("/v1/feedback", json={"query": "x", "id": "0" * 16, "kind": "up"}), 404)
+    _problem(http.post("/v1/feedback", json={"query": "x", "id": hit["id"], "kind": "love"}), 422)
     with bank.open() as kb:
         exam, gone = grow(kb)
         assert exam is not None and gone == 0
@@ -281,7 +283,7 @@ def test_pages_of_other_sites_cannot_change_anything(http: httpx.Client, headers
 
 
 def test_another_host_name_is_refused(http: httpx.Client) -> None:
-    _problem(http.get("/v1/search", params={"q": "x"}, headers={"Host": "evil.example"}), 421)
+    _problem(http.get("/v1/search", params={"query": "x"}, headers={"Host": "evil.example"}), 421)
 
 
 def test_a_request_id_is_passed_on_if_it_is_sane(http: httpx.Client) -> None:
@@ -290,7 +292,7 @@ def test_a_request_id_is_passed_on_if_it_is_sane(http: httpx.Client) -> None:
 
 
 def test_figures_for_prometheus(http: httpx.Client) -> None:
-    http.get("/v1/search", params={"q": "wire1"})
+    http.get("/v1/search", params={"query": "wire1"})
     text = http.get("/metrics").text
     assert 'surefind_requests_total{method="GET",route="/v1/search",status="200"}' in text
     assert "surefind_generation" in text and "wire1" not in text
@@ -298,12 +300,13 @@ def test_figures_for_prometheus(http: httpx.Client) -> None:
 
 
 _RAW = [
-    b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff\xfe\r\n\r\n", b"GET /v1/search?q=%zz%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/9.9\r\n\r\n", b"\x00\xff\xfe\r\n\r\n",
+    b"GET /v1/search?query=%zz%ff HTTP/1.1\r\nHost: localhost\r\n\r\n",
     b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: -5\r\n\r\n",
     b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
     b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\n\xff\xfe{",
     b"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    b"GET /v1/search?q=" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /v1/search?query=" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
     b"TRACE /v1/search HTTP/1.1\r\nHost: localhost\r\n\r\n", b"GET /v1/search HTTP/1.1\r\n\r\n",
 ]  # fmt: skip
 
@@ -333,7 +336,7 @@ def test_many_readers_and_a_writer(bank: Home, server: Served) -> None:
     def read() -> None:
         with server.client() as http:
             while time.monotonic() < ends:
-                answer = http.get("/v1/search", params={"q": "cutoff zebra", "k": 20})
+                answer = http.get("/v1/search", params={"query": "cutoff zebra", "k": 20})
                 if answer.status_code != 200 or "zebra" in str(answer.json()["hits"]):
                     wrong.append(answer.text)
 
@@ -357,7 +360,7 @@ def test_a_stop_ends_running_requests_first(tmp_path_factory: pytest.TempPathFac
             with server.client() as http:
                 try:
                     while True:
-                        codes.append(http.get("/v1/search", params={"q": f"wire{len(codes)}"}).status_code)
+                        codes.append(http.get("/v1/search", params={"query": f"wire{len(codes)}"}).status_code)
                 except httpx.TransportError:
                     return  # the connection was closed between two requests
 
@@ -392,12 +395,12 @@ def test_the_server_says_that_it_is_open(server: Served) -> None:
 def test_python_and_http_agree_after_changes(bank: Home, http: httpx.Client) -> None:
     with KnowledgeBase.open(bank.folder) as kb:
         for _ in range(100):  # the server opens a new generation while it answers from the one before
-            if http.get("/v1/search", params={"q": "wire1"}).json()["generation"] == kb.reader().generation:
+            if http.get("/v1/search", params={"query": "wire1"}).json()["generation"] == kb.reader().generation:
                 break
             time.sleep(0.05)
         for query in ("wire1", "cutoff", "number"):
             wanted = [hit.id for hit in kb.search(query, Access.public(), 10).hits]
-            assert [hit["id"] for hit in http.get("/v1/search", params={"q": query}).json()["hits"]] == wanted
+            assert [hit["id"] for hit in http.get("/v1/search", params={"query": query}).json()["hits"]] == wanted
 
 
 def test_odd_metadata_and_odd_queries_do_not_break_an_answer(bank: Home, server: Served) -> None:
@@ -405,7 +408,7 @@ def test_odd_metadata_and_odd_queries_do_not_break_an_answer(bank: Home, server:
     bank.sync("docs")
     with server.client() as http:
         for _ in range(100):
-            answer = http.get("/v1/search", params={"q": "oddity"})
+            answer = http.get("/v1/search", params={"query": "oddity"})
             if answer.json()["hits"]:
                 break
             time.sleep(0.05)
@@ -413,5 +416,5 @@ def test_odd_metadata_and_odd_queries_do_not_break_an_answer(bank: Home, server:
         assert hit["metadata"]["large"] == 123456789012345678901234567890 and "漢字" in hit["text"]
         assert hit["metadata"]["nan"] == "NaN" and http.get("/v1/documents/odd.md").status_code == 200
         headers = {"Content-Type": "application/json"}
-        half = http.post("/v1/search", content=b'{"q": "wire7 \\ud800 cutoff"}', headers=headers)
+        half = http.post("/v1/search", content=b'{"query": "wire7 \\ud800 cutoff"}', headers=headers)
         assert half.status_code == 422, "half of a character is no text"

@@ -182,11 +182,11 @@ def test_draft_is_hidden_from_who_may_not_read_its_document_any_more(bank: Bank)
 
 
 def test_withdrawn_text_is_not_read_from_an_earlier_generation(bank: Bank) -> None:
-    passage = bank.ask("ada", "GET", "/v1/search?q=cutoff").json()["hits"][0]["id"]
+    passage = bank.ask("ada", "GET", "/v1/search?query=cutoff").json()["hits"][0]["id"]
     bank.home.write("docs/wires.md", "---\nacl: [hr]\n---\n# Wires\n\nThe cutoff of wires is 5 pm.\n")
     bank.sync()
-    paths = ("/v1/documents?generation=1", "/v1/documents/wires.md?generation=1", "/v1/search?q=cutoff&generation=1",
-             f"/v1/passages/{passage}?generation=1")  # fmt: skip
+    paths = ("/v1/documents?generation=1", "/v1/documents/wires.md?generation=1",
+             "/v1/search?query=cutoff&generation=1", f"/v1/passages/{passage}?generation=1")  # fmt: skip
     for path in paths:
         answer = bank.ask("ada", "GET", path)
         assert answer.status_code == 404 and "3 pm" not in answer.text, path
@@ -198,11 +198,11 @@ def test_list_is_continued_on_an_earlier_generation_if_nothing_was_withdrawn(ban
     bank.home.write("docs/other.md", "# Other\n\nAnother cutoff.\n")
     bank.home.write("docs/wires.md", "# Wires\n\nThe cutoff of wires is 5 pm.\n")
     bank.sync()
-    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").text
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?query=cutoff&generation=1").text
     (bank.home.folder / "docs/other.md").unlink()
     bank.sync()
-    assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=2").status_code == 404, "it was deleted"
-    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").text
+    assert bank.ask("ada", "GET", "/v1/search?query=cutoff&generation=2").status_code == 404, "it was deleted"
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?query=cutoff&generation=1").text
 
 
 # ---------------------------------------------------------------- access rules that change
@@ -229,8 +229,8 @@ def test_answer_that_was_computed_under_earlier_rules_is_not_given_again(
         return found
 
     monkeypatch.setattr(Reader, "search", slow)
-    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?q=cutoff").text, "it began before"
-    assert bank.ask("ada", "GET", "/v1/search?q=cutoff").json()["hits"] == []
+    assert "3 pm" in bank.ask("ada", "GET", "/v1/search?query=cutoff").text, "it began before"
+    assert bank.ask("ada", "GET", "/v1/search?query=cutoff").json()["hits"] == []
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404
 
 
@@ -244,10 +244,10 @@ def test_reader_with_earlier_rules_is_not_kept_for_its_generation(bank: Bank, mo
         real(*given)
 
     monkeypatch.setattr(bank.service, "_remember", late)
-    bank.ask("ada", "GET", "/v1/search?q=cutoff")
+    bank.ask("ada", "GET", "/v1/search?query=cutoff")
     bank.home.write("docs/other.md", "# Other\n")
     bank.sync()
-    assert bank.ask("ada", "GET", "/v1/search?q=cutoff&generation=1").json()["hits"] == []
+    assert bank.ask("ada", "GET", "/v1/search?query=cutoff&generation=1").json()["hits"] == []
 
 
 def _sent(bank: Bank, action: str) -> dict[str, str]:

@@ -98,7 +98,7 @@ def test_a_known_caller_sends_bodies_as_before(server: Served, keys: dict[str, s
     with server.client(keys["writer"]) as http:
         assert http.post("/v1/documents?name=a.md", content=b"# A text").status_code == 201
         assert http.post("/drafts/new", files={"file": ("b.md", b"# B text")}).status_code == 303
-        assert http.post("/v1/search", json={"q": "wire7"}).status_code == 200
+        assert http.post("/v1/search", json={"query": "wire7"}).status_code == 200
         assert http.post("/sign-in", data={"key": "wrong"}).status_code == 401
         assert http.post("/sign-in", data={"key": keys["writer"]}).status_code == 303
 
@@ -109,7 +109,7 @@ def test_a_request_with_a_body_counts_once(home: Home) -> None:
     home.write("docs/wire.md", "# Wire\n\nThe cutoff of wires is 3 pm.\n")
     home.sync("docs")
     with serving(home.folder) as server, server.client() as http:
-        found = [http.post("/v1/search", json={"q": "wire"}).status_code for _ in range(4)]
+        found = [http.post("/v1/search", json={"query": "wire"}).status_code for _ in range(4)]
     assert found == [200, 200, 200, 429]
 
 
@@ -124,7 +124,7 @@ def test_idle_streams_keep_nobody_else_from_being_answered(server: Served, keys:
         assert [stream("writer") for _ in range(3)] == [200, 200, 429]
         for who in ("reader", "other"):
             assert clients[who].get("/healthz").status_code == 200
-            assert clients[who].get("/v1/search?q=wire7").status_code == 200
+            assert clients[who].get("/v1/search?query=wire7").status_code == 200
         told = clients["reader"].get("/mcp", headers=STREAM).json()["detail"]
         assert "3 streams" in told and "streams_per_caller" in told
     with server.client(keys["reader"]) as http:

@@ -317,7 +317,7 @@ def rights() -> Rights:
 
 def _documents(server: Served, key: str) -> set[str]:
     with server.client(key) as client:
-        answer = client.get("/v1/search", params={"q": "cutoff salaries", "k": 100})
+        answer = client.get("/v1/search", params={"query": "cutoff salaries", "k": 100})
         assert answer.status_code == 200, answer.text
         return {hit["document"] for hit in answer.json()["hits"]}
 
@@ -333,26 +333,26 @@ def test_each_caller_sees_its_documents(server: Served, keys: dict[str, str], pr
 
 def test_without_a_key_nothing_is_answered(server: Served) -> None:
     with server.client() as client:
-        for path in ("/v1/search?q=x", "/v1/documents", "/v1/exams", "/v1/jobs", "/metrics", "/v1/drafts"):
+        for path in ("/v1/search?query=x", "/v1/documents", "/v1/exams", "/v1/jobs", "/metrics", "/v1/drafts"):
             answer = client.get(path)
             assert answer.status_code == 401 and answer.headers["www-authenticate"] == "Bearer"
         assert client.get("/healthz").status_code == client.get("/readyz").status_code == 200
         for wrong in ("Basic abc", "Bearer", "sf_x"):
-            assert client.get("/v1/search?q=x", headers={"Authorization": wrong}).status_code == 401
+            assert client.get("/v1/search?query=x", headers={"Authorization": wrong}).status_code == 401
 
 
 @pytest.mark.parametrize(
     ("who", "method", "path", "body"),
     [
         ("reader", "POST", "/v1/documents?name=x.md", b"text"),
-        ("reader", "POST", "/v1/feedback", b'{"q": "x", "id": "0000000000000000", "kind": "up"}'),
+        ("reader", "POST", "/v1/feedback", b'{"query": "x", "id": "0000000000000000", "kind": "up"}'),
         ("reader", "POST", "/v1/jobs", b'{"kind": "sync"}'),
         ("reader", "GET", "/v1/exams", b""),
         ("reader", "GET", "/v1/reports", b""),
         ("reader", "GET", "/metrics", b""),
         ("writer", "POST", "/v1/jobs", b'{"kind": "publish", "version": 1}'),
         ("writer", "POST", "/v1/jobs", b'{"kind": "bench"}'),
-        ("writer", "GET", "/v1/search?q=x&pipeline=bm25", b""),
+        ("writer", "GET", "/v1/search?query=x&pipeline=bm25", b""),
     ],
 )
 def test_a_scope_is_needed(server: Served, keys: dict[str, str], who: str, method: str, path: str, body: bytes) -> None:
@@ -371,7 +371,15 @@ def test_a_scope_includes_those_before_it(highest: Scope) -> None:
 def test_a_reviewer_without_other_scopes_reads_searches_and_uploads(bank: Home, server: Served) -> None:
     _, text = Keys(bank.folder / ".surefind").create("only review", ["review"])
     with server.client(text) as client:
-        for path in ("/v1/search?q=wire", "/v1/documents", "/v1/drafts", "/v1/reports", "/", "/documents", "/drafts"):
+        for path in (
+            "/v1/search?query=wire",
+            "/v1/documents",
+            "/v1/drafts",
+            "/v1/reports",
+            "/",
+            "/documents",
+            "/drafts",
+        ):
             assert client.get(path).status_code == 200, path
         assert client.post("/v1/documents?name=x.md", content=b"# A text").status_code == 201
         assert client.get("/metrics").status_code == 403
@@ -379,7 +387,7 @@ def test_a_reviewer_without_other_scopes_reads_searches_and_uploads(bank: Home, 
 
 def test_an_admin_may_send_a_spec(server: Served, keys: dict[str, str]) -> None:
     with server.client(keys["admin"]) as client:
-        answer = client.get("/v1/search", params={"q": "wire7", "pipeline": "bm25(k1=0)"})
+        answer = client.get("/v1/search", params={"query": "wire7", "pipeline": "bm25(k1=0)"})
         assert answer.status_code == 200 and answer.json()["pipeline"].startswith("bm25(k1=0")
 
 
@@ -432,8 +440,8 @@ def test_no_key_or_token_or_query_is_logged(server: Served, keys: dict[str, str]
     token = provider.token()
     for key in (*keys.values(), token, "sf_" + "0" * 12 + "_" + "y" * 43):
         with server.client(key) as client:
-            client.get("/v1/search", params={"q": "a question about nothing"})
-            client.get("/v1/search", params={"q": "a question about nothing", "pipeline": "nope"})
+            client.get("/v1/search", params={"query": "a question about nothing"})
+            client.get("/v1/search", params={"query": "a question about nothing", "pipeline": "nope"})
     log = server.log.read_text()
     for secret in (*keys.values(), token, "y" * 43, "a question about nothing"):
         assert secret not in log

@@ -63,7 +63,7 @@ def test_two_people_review_each_other(people: dict[str, httpx.Client]) -> None:
         job = own.post(f"/v1/drafts/{number}/publish", json={})
         assert ended(own, job.json()["id"])["state"] == "finished"
         word = {"ada": "okapi", "bob": "quokka"}[author]
-        assert own.get("/v1/search", params={"q": word}).json()["hits"], "what is done can be seen"
+        assert own.get("/v1/search", params={"query": word}).json()["hits"], "what is done can be seen"
         events = [one["what"] for one in own.get(f"/v1/drafts/{number}").json()["events"]]
         assert any("approved by" in what for what in events)
 

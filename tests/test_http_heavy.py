@@ -81,7 +81,7 @@ class Server:
 
     def check_others(self) -> None:
         """Searches, signs in and revokes a key while heavy requests run."""
-        found = self.ask("reader", "GET", "/v1/search?q=cutoff&k=1")
+        found = self.ask("reader", "GET", "/v1/search?query=cutoff&k=1")
         assert found.status_code == 200 and found.json()["hits"]
         assert self.ask("reader", "POST", "/sign-in", data={"key": self.keys["reader"]}).status_code == 303
         key, text = Keys(self.kb.data).create("leaver", ["read"])

@@ -122,19 +122,19 @@ def bank(tmp_path: Path) -> Iterator[Bank]:
 
 
 def _passage(bank: Bank, who: str, document: str) -> str:
-    hits = bank.ask(who, "GET", "/v1/search?q=cutoff+of+wires").json()["hits"]
+    hits = bank.ask(who, "GET", "/v1/search?query=cutoff+of+wires").json()["hits"]
     return str({hit["document"]: hit["id"] for hit in hits}[document])
 
 
 @pytest.mark.parametrize("hidden", [["closed.md"], ["closed.md", "open.md"], ["open.md", "closed.md"]])
 def test_keeping_a_question_does_not_show_that_a_restricted_one_exists(bank: Bank, hidden: list[str]) -> None:
     def kept(exam: str) -> list[Any]:
-        given = {"q": "when is the cutoff?", "id": _passage(bank, "ada", "open.md")}
+        given = {"query": "when is the cutoff?", "id": _passage(bank, "ada", "open.md")}
         told = [bank.ask("ada", "POST", f"/v1/exams/{exam}/questions", json=given).json()["added"] for _ in range(2)]
         return [told, bank.ask("ada", "GET", f"/v1/exams/{exam}").json()["questions"]]
 
     for document in hidden:
-        given = {"q": "When is the cutoff", "id": _passage(bank, "hr", document)}
+        given = {"query": "When is the cutoff", "id": _passage(bank, "hr", document)}
         assert bank.ask("hr", "POST", "/v1/exams/kept/questions", json=given).status_code == 201
     assert kept("kept") == kept("empty") and len(kept("kept")[1]) == 1
     questions = ExamStore(bank.kb.data / "exams").load("kept").queries
@@ -173,8 +173,8 @@ def test_addresses_and_folders_of_the_server_are_for_admins(
         return replace(found, trace=(*found.trace, *failed), pipeline=f"bm25 >> hosted(url={INSIDE[0]})")
 
     monkeypatch.setattr(Reader, "search", search)
-    bank.ask("boss", "GET", "/v1/search?q=cutoff")  # its answer is not given to others
-    told = [bank.ask(who, "GET", "/v1/search?q=cutoff").text, bank.ask(who, "GET", "/?q=cutoff").text]
+    bank.ask("boss", "GET", "/v1/search?query=cutoff")  # its answer is not given to others
+    told = [bank.ask(who, "GET", "/v1/search?query=cutoff").text, bank.ask(who, "GET", "/?query=cutoff").text]
     shown = [one for text in told for one in INSIDE if one in text]
     assert bool(shown) == (who == "admin")
     assert "did not answer" in told[0] and "The cutoff of wires is 3 pm." in told[0]
@@ -186,7 +186,7 @@ def test_the_note_of_an_answer_names_no_address(bank: Bank, stream: bool, monkey
     monkeypatch.setattr(
         Answer, "to_dict", lambda self: plain(replace(self, note=f"{INSIDE[0]} failed", model=f"openai:{INSIDE[1]}"))
     )
-    asked = {"q": "when is the cutoff of wires?", "stream": stream}
+    asked = {"query": "when is the cutoff of wires?", "stream": stream}
     assert INSIDE[0] not in (told := bank.ask("ada", "POST", "/v1/ask", json=asked).text) and INSIDE[1] not in told
     assert INSIDE[0] in bank.ask("admin", "POST", "/v1/ask", json=asked).text
 
@@ -248,7 +248,7 @@ def test_undo_names_no_folder_of_the_server(bank: Bank, how: str, monkeypatch: p
         ({"Referer": "https://evil.example/page"}, False),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/search?q=cutoff", "/?q=cutoff"])
+@pytest.mark.parametrize("path", ["/v1/search?query=cutoff", "/?query=cutoff"])
 def test_a_query_that_another_site_made_is_not_kept(
     tmp_path: Path, headers: dict[str, str], is_kept: bool, path: str
 ) -> None:

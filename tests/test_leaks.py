@@ -115,7 +115,7 @@ async def _ask_all(kb: KnowledgeBase, keys: dict[str, str], llm: LLMServer) -> N
             # Everybody asks all of them. The other two ask a sixth each, not the same: their masks differ in bits only.
             for name in list(_pipelines())[turn :: 6 if turn else 1]:
                 headers = {"Authorization": f"Bearer {key}"}
-                answer = await client.get("/v1/search", params={"q": QUERY, "pipeline": name}, headers=headers)
+                answer = await client.get("/v1/search", params={"query": QUERY, "pipeline": name}, headers=headers)
                 assert answer.status_code == 200 or "needs one dense" in answer.text, (name, answer.text)
                 answered += answer.status_code == 200
                 assert _secrets(answer.text) <= SEEN[role], (role, name)
@@ -158,8 +158,8 @@ def test_agents_are_shown_and_answered_no_more(bank: Home, llm: LLMServer) -> No
             for role, groups in ROLES.items():
                 llm.bodies.clear()
                 access = Access.of(*groups)
-                shown = [search(kb, access, SearchArguments.read({"query": QUERY, "limit": 20}))]
-                shown.append(ask(kb, access, AskArguments.read({"question": QUERY})))
+                shown = [search(kb, access, SearchArguments.read({"query": QUERY, "k": 20}))]
+                shown.append(ask(kb, access, AskArguments.read({"query": QUERY})))
                 shown.append(browse(kb, access, BrowseArguments.read({})))
                 refused = []
                 for given in [*({"id": key} for key in closed), *({"document": name} for name in closed.values())]:

@@ -164,7 +164,7 @@ def test_wrong_group_in_a_token_gives_nothing_through_any_door(server: Served, h
     more = [*wrong, "admins\0", "writers\n", "*\x1c", ["hr"], {"hr": 1}, None, True]
     token = provider.token(groups=[*more, "reviewers"])
     with server.client(token) as client:
-        answer = client.get("/v1/search", params={"q": "zebra wages"})
+        answer = client.get("/v1/search", params={"query": "zebra wages"})
         assert answer.status_code == 200 and answer.json()["hits"] == []
         assert client.get("/v1/documents/pay.md").status_code == 404
         assert client.get("/metrics").status_code == 403
@@ -176,7 +176,7 @@ def test_wrong_group_in_a_token_gives_nothing_through_any_door(server: Served, h
         assert json.loads(path.read_text())["groups"] == ["reviewers"]
     for joined in ("*\0 reviewers", "hr\x1freviewers", "hr\n"):
         with server.client(provider.token(groups=joined)) as client:
-            assert client.get("/v1/search", params={"q": "zebra wages"}).json()["hits"] == []
+            assert client.get("/v1/search", params={"query": "zebra wages"}).json()["hits"] == []
 
 
 def test_wrong_subject_is_refused_in_one_sentence(server: Served, provider: Provider) -> None:

@@ -143,12 +143,14 @@ def test_command_takes_the_effort(bank: Home) -> None:
 
 def test_server_takes_the_effort_and_the_page_reads_later(bank: Home) -> None:
     with serving(bank.folder) as server, server.client() as http:
-        found = {one: http.post("/v1/search", json={"q": WIRES, "confidence": one}).json() for one in ("read", "off")}
+        found = {
+            one: http.post("/v1/search", json={"query": WIRES, "confidence": one}).json() for one in ("read", "off")
+        }
         assert found["off"]["confidence"] is None and found["read"]["sure"] in [words for _, words in SURE]
-        assert http.post("/v1/search", json={"q": WIRES, "confidence": "slow"}).status_code == 422
-        page = http.get("/", params={"q": WIRES}, headers={"Accept": "text/html"}).text
-        assert "Reading the first hits" in page and 'hx-get="/sure?q=How+late' in page
-        sure = http.get("/sure", params={"q": WIRES}, headers={"Accept": "text/html"}).text
+        assert http.post("/v1/search", json={"query": WIRES, "confidence": "slow"}).status_code == 422
+        page = http.get("/", params={"query": WIRES}, headers={"Accept": "text/html"}).text
+        assert "Reading the first hits" in page and 'hx-get="/sure?query=How+late' in page
+        sure = http.get("/sure", params={"query": WIRES}, headers={"Accept": "text/html"}).text
         assert "here:</strong>" in sure and "Reading" not in sure and "%" not in sure
 
 
@@ -234,16 +236,16 @@ def test_answer_without_the_reader_is_the_sentence_that_shares_most(
 
 
 def test_agents_read_how_sure_it_is(kb: KnowledgeBase) -> None:
-    said = ask(kb, OWNER, AskArguments(question=WIRES))
+    said = ask(kb, OWNER, AskArguments(query=WIRES))
     assert said.data["sure"] in said.text and "3 pm" in said.text
-    assert ask(kb, OWNER, AskArguments(question=CAKE)).text == NOT_HERE
+    assert ask(kb, OWNER, AskArguments(query=CAKE)).text == NOT_HERE
     head = search(kb, OWNER, SearchArguments(query=WIRES)).data["trust"]
     assert head.startswith("The answer is ") and "probability" not in head
 
 
 def test_page_answers_or_says_that_nothing_does(bank: Home) -> None:
     with serving(bank.folder) as server, server.client() as http:
-        get = lambda q: http.get("/ask", params={"q": q}, headers={"Accept": "text/html"}).text  # noqa: E731
+        get = lambda q: http.get("/ask", params={"query": q}, headers={"Accept": "text/html"}).text  # noqa: E731
         page = get(WIRES)
         assert "The latest time for a domestic wire is 3 pm." in page and "no language model was used" in page
         assert 'href="/documents/wires.md?passage=' in page and "#passage" in page

@@ -157,7 +157,7 @@ def _values(kb: KnowledgeBase, bank: Bank) -> dict[str, list[str]]:
         "revision": ["1", "2"], "since": ["1"], "report_id": [*reports, "none"], "job_id": ["none"],
         "kind": ["benchmark", "study", "up"], "exam": exams, "what": "submit rebase discard return approve".split(),
         "where": ["owner=ada", "title=x"], "pipeline": ["words", "counts", "bm25 + tfidf >> rrf"],
-        "generation": numbers, "q": ["salary cutoff"],
+        "generation": numbers, "query": ["salary cutoff"],
         "part": numbers, "at": numbers, "line": numbers, "start": numbers, "end": ["9"], "offset": numbers, "k": ["50"],
         "limit": ["50"], "before": numbers, "after": numbers, "passage": [*passages, "0"], "text": ["parent"],
         "max_chars": ["500"], "min_confidence": ["0.1"], "judge": ["hr", "ada"], "only": ["mine"], "write": ["1"],
@@ -209,7 +209,7 @@ def reads(app: Any, values: Mapping[str, Sequence[str]]) -> Iterator[Call]:
             continue
         dependant = getattr(route, "dependant", None)
         asked = [name for p in _parameters(dependant, "query_params") for name in _fields(p)] if dependant else []
-        needed = {"q": values["q"][0]} if "q" in asked else {}
+        needed = {"query": values["query"][0]} if "query" in asked else {}
         queries: list[dict[str, str]] = [
             needed, *(needed | {name: value} for name in asked for value in _candidates(route.path, name, values))
         ]  # fmt: skip
@@ -272,7 +272,7 @@ def _sample(model: type[BaseModel], values: Mapping[str, Sequence[str]], turn: i
         elif "integer" in kinds:
             made[name] = int(_pick(name, values, turn)) if _pick(name, values, turn).isdigit() else 1
         elif "string" in kinds and (name in values or name in schema.get("required", ())):
-            made[name] = "parent" if name == "text" and "q" in schema["properties"] else _pick(name, values, turn)
+            made[name] = "parent" if name == "text" and "query" in schema["properties"] else _pick(name, values, turn)
     return {name: value for name, value in made.items() if name in schema.get("required", ()) or name in values}
 
 

@@ -76,4 +76,4 @@ def test_signing_in_where_nothing_can_be_written_is_one_clear_sentence(tmp_path:
         )
         assert str(home.folder) not in answer.text, "visitors do not learn where the server keeps its files"
         assert http.post("/sign-in", data={"key": "wrong"}).status_code == 401
-        assert http.get("/v1/search", params={"q": "wire"}, headers={"Authorization": f"Bearer {key}"}).is_success
+        assert http.get("/v1/search", params={"query": "wire"}, headers={"Authorization": f"Bearer {key}"}).is_success

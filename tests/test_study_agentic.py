@@ -124,7 +124,7 @@ def test_the_grid_is_that_of_the_paper() -> None:
 
 
 def test_the_papers_contradictions_are_in_its_figures() -> None:
-    """What docs/studies.md says about the paper, and what its text derives: this finds figures copied wrongly."""
+    """What docs/study-agentic-kb.md says about the paper, and what its text derives. It finds wrong copies."""
     chunking, graph, fusion = _by_set("Table 1"), _by_set("Table 3", paper.SETS[1:], paper.WIDE), _by_set("Table 4")
     reranked = {row: cells[0] for row, cells in printed("agentic-kb", "Figure 9").items()}
     below = [one for sets in fusion.values() for one, found in sets.items() if found["T1C"] < found["T1EM"]]

@@ -66,7 +66,7 @@ def _made(server: Served, key: str, document: str, text: str) -> int:
 
 def _searchable(server: Served, key: str, word: str) -> bool:
     with server.client(key) as http:
-        return bool(http.get("/v1/search", params={"q": word}).json()["hits"])
+        return bool(http.get("/v1/search", params={"query": word}).json()["hits"])
 
 
 # ---------------------------------------------------------------- documents
@@ -99,8 +99,8 @@ def test_document_page_shows_text_metadata_and_who_may_read_it(server: Served, k
 
 def test_passage_of_a_hit_is_marked(server: Served, keys: dict[str, str]) -> None:
     with server.client(keys["ada"]) as http:
-        (hit,) = http.get("/v1/search", params={"q": "line 3999 of the huge document", "k": 1}).json()["hits"]
-    page = _get(server, keys["ada"], f"/documents/huge.md?passage={hit['id']}&q=line+3999").text
+        (hit,) = http.get("/v1/search", params={"query": "line 3999 of the huge document", "k": 1}).json()["hits"]
+    page = _get(server, keys["ada"], f"/documents/huge.md?passage={hit['id']}&query=line+3999").text
     assert 'id="passage"' in page and 'class="found"' in page and len(page.encode()) < 250_000
     gone = _get(server, keys["ada"], f"/documents/wires/07.md?passage={'0' * 16}")
     assert gone.status_code == 200 and "not in this version" in gone.text
@@ -126,10 +126,10 @@ def test_markdown_is_rendered_and_its_source_is_a_click_away(server: Served, key
 
 def test_line_numbers_are_those_of_the_file(bank: Home, server: Served, keys: dict[str, str]) -> None:
     with server.client(keys["ada"]) as http:
-        (hit,) = http.get("/v1/search", params={"q": "guidance word", "k": 1}).json()["hits"]
+        (hit,) = http.get("/v1/search", params={"query": "guidance word", "k": 1}).json()["hits"]
     wanted = (bank.folder / "docs/guide.md").read_text().split("\n").index("A guidance word.") + 1
     assert hit["lines"][0] <= wanted <= hit["lines"][1]
-    page = _get(server, keys["ada"], f"/documents/guide.md?view=source&passage={hit['id']}&q=guidance+word").text
+    page = _get(server, keys["ada"], f"/documents/guide.md?view=source&passage={hit['id']}&query=guidance+word").text
     assert re.search(
         rf'id="passage"><td class="no" id="L{wanted}">{wanted}<td class="code" dir="auto"><mark>A guidance', page
     )

@@ -211,15 +211,15 @@ def test_odd_number_of_days_is_refused(site: Site, days: str) -> None:
 @pytest.mark.parametrize("name", ["n" * 300, "n" + "é" * 150])
 def test_name_of_an_exam_that_no_file_can_have_is_refused(site: Site, name: str) -> None:
     key = {"Authorization": f"Bearer {site.keys['ada']}"}
-    hit = site.client.get("/v1/search", params={"q": "cutoff of wire7"}, headers=key).json()["hits"][0]
-    body = {"q": "cutoff of wire7", "id": hit["id"]}
+    hit = site.client.get("/v1/search", params={"query": "cutoff of wire7"}, headers=key).json()["hits"][0]
+    body = {"query": "cutoff of wire7", "id": hit["id"]}
     answer = site.client.post(f"/v1/exams/{name}/questions", json=body, headers=key)
     assert answer.status_code == 400 and "shorter" in answer.json()["detail"]
     assert site.get("ada", f"/label/{name}").status_code == 404
     assert site.post("ada", f"/label/{name}/pool").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/?q=wire7", "/documents?find=wire", "/drafts/{}/chunks"])
+@pytest.mark.parametrize("path", ["/?query=wire7", "/documents?find=wire", "/drafts/{}/chunks"])
 def test_history_of_a_browser_gets_the_whole_page(site: Site, path: str) -> None:
     """htmx asks again for a page that it does not remember any more, with a header that says so."""
     path = path.format(_draft(site, "history.md"))
@@ -270,9 +270,9 @@ def test_search_when_every_document_is_retired_says_so(home: Home) -> None:
     with home.open() as kb:
         kb.retire("a.md")
         with TestClient(create_app(kb), base_url="http://localhost") as client:
-            page = client.get("/?q=alpha", headers={"Accept": "text/html"})
+            page = client.get("/?query=alpha", headers={"Accept": "text/html"})
             assert page.status_code == 200 and "There is nothing to search yet" in page.text
-            found = client.get("/v1/search?q=alpha")
+            found = client.get("/v1/search?query=alpha")
             assert found.status_code == 503 and "no documents" in found.json()["detail"]
 
 

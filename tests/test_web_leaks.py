@@ -17,9 +17,10 @@ from http_helpers import Rights, Served, a_bank
 HTML = {"Accept": "text/html"}
 SECRET = re.compile("zebra|secretkey|Restricted report")
 GUESSED = (
-    "/documents/hr/pay.md", "/documents/hr/pay.md?passage=0&q=zebra", "/documents?below=hr", "/documents?q=zebra",
-    "/drafts", "/drafts/1", "/drafts/2", "/drafts/3", "/label", "/label/staff", "/reports", "/reports/benchmark/staff",
-    "/reports/benchmark/staff/full", "/graph", "/graph/full", "/settings", "/?q=zebra", "/?q=salaries", "/?q=pay",
+    "/documents/hr/pay.md", "/documents/hr/pay.md?passage=0&query=zebra", "/documents?below=hr",
+    "/documents?find=zebra", "/drafts", "/drafts/1", "/drafts/2", "/drafts/3", "/label", "/label/staff", "/reports",
+    "/reports/benchmark/staff", "/reports/benchmark/staff/full", "/graph", "/graph/full", "/settings", "/?query=zebra",
+    "/?query=salaries", "/?query=pay",
 )  # fmt: skip
 SCOPES = (["read"], ["write"], ["review"], ["read", "write", "review"])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.serve.web.passage import parts_of
+from surefind.serve.web.passage import parts_of, plain
 from surefind.serve.words import sought
 from surefind.types import Hit
 
@@ -55,3 +55,9 @@ def test_a_long_passage_is_cut_to_four_lines_around_its_sentence() -> None:
     text = "Before it. " * 60 + "The cutoff is noon." + " After it." * 60
     found = shown(text, "The cutoff is noon.")
     assert "The cutoff is noon." in found and found.startswith("…") and found.endswith("…") and len(found) < 400
+
+
+def test_a_quote_is_shown_without_syntax() -> None:
+    assert (
+        plain("Cutoff is **15:00**, says `WD` in [POL-301](../pol-301.md).") == "Cutoff is 15:00, says WD in POL-301."
+    )

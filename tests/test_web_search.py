@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
@@ -38,7 +39,7 @@ def _get(server: Served, path: str, **headers: str) -> httpx.Response:
 
 
 def test_the_page_works_without_a_script(server: Served) -> None:
-    found = _get(server, "/?q=cutoff+of+wire7")
+    found = _get(server, "/?query=cutoff+of+wire7")
     assert found.status_code == 200 and "Wire 7" in found.text and "<mark>" in found.text
     assert (
         re.search(r"<noscript>(Likely|Perhaps|Probably not) here, by the scores alone.</noscript>", found.text)
@@ -54,25 +55,25 @@ def test_the_page_works_without_a_script(server: Served) -> None:
 
 
 def test_a_fragment_is_what_was_found_alone(server: Served) -> None:
-    part = _get(server, "/?q=wire7", **{"HX-Request": "true"})
+    part = _get(server, "/?query=wire7", **{"HX-Request": "true"})
     assert "<html" not in part.text and "Wire 7" in part.text
     assert float(part.headers["server-timing"].rpartition("=")[2]) > 0
 
 
 def test_an_empty_page_shows_examples_that_can_be_asked(server: Served) -> None:
     found = _get(server, "/").text
-    links = re.findall(r'href="(/\?q=[^"]+)"', found)
+    links = re.findall(r'href="(/\?query=[^"]+)"', found)
     assert 2 <= len(links) <= 5 and "zebra" not in found and "Pay" not in found
     assert 'class="hit"' in _get(server, html.unescape(links[0])).text
 
 
 def test_why_is_said_in_words_and_numbers_are_a_click_away(server: Served) -> None:
-    found = _get(server, "/?q=wire7").text
+    found = _get(server, "/?query=wire7").text
     assert "<p>First by words.</p>" in found and found.index("First by words") < found.index("<summary>Numbers")
 
 
 def test_documents_are_data(server: Served) -> None:
-    found = _get(server, "/?q=hostile+wire")
+    found = _get(server, "/?query=hostile+wire")
     assert "<script>document" not in found.text and "<img" not in found.text
     assert "&lt;script&gt;document" in found.text
 
@@ -81,9 +82,9 @@ def test_documents_are_data(server: Served) -> None:
     ("path", "status", "says"),
     [
         ("/nothing", 404, "Nothing is here"),
-        ("/?q=" + "x" * 2001, 400, "2,001 characters"),
-        ("/?q=x&pipeline=unknown", 403, "no pipeline"),
-        ("/?q=x&where=odd", 400, "odd"),
+        ("/?query=" + "x" * 2001, 400, "2,001 characters"),
+        ("/?query=x&pipeline=unknown", 403, "no pipeline"),
+        ("/?query=x&where=odd", 400, "odd"),
     ],
 )
 def test_an_error_is_a_page_with_one_sentence(server: Served, path: str, status: int, says: str) -> None:
@@ -93,6 +94,21 @@ def test_an_error_is_a_page_with_one_sentence(server: Served, path: str, status:
     assert part.status_code == status and "<html" not in part.text and 'role="alert"' in part.text
     with server.client() as http:
         assert http.get("/v1/nothing", headers=HTML).headers["content-type"] == "application/problem+json"
+
+
+def test_a_hit_opens_at_the_sentence_that_it_marks(tmp_path: Path) -> None:
+    """Which sentence is best depends on the other hits: where all of them speak of wires, the cutoff decides."""
+    home = Home(tmp_path, SETTINGS)
+    home.write("docs/a.md", "# Desk\n\nThe outgoing wire desk is upstairs. The cutoff is 15:00 for everybody.\n")
+    for n in range(9):
+        home.write(f"docs/{n}.md", f"# Note {n}\n\nAn outgoing wire of town {n} is an outgoing wire.\n")
+    home.sync("docs")
+    with serving(home.folder) as server:
+        page = _get(server, "/?query=outgoing+wire+cutoff").text
+        (link,) = re.findall(r'href="(/documents/a\.md[^"#]*)#passage"', page)
+        shown = re.sub(r"</?b>", "", page)
+        (marked,) = re.findall(r"<mark[^>]*>([^<]*15:00[^<]*)</mark>", _get(server, html.unescape(link)).text)
+    assert marked.startswith("The cutoff is 15:00") and marked in re.sub(r"<[^>]+>", "", shown)
 
 
 def test_nothing_to_search_is_said(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -105,10 +121,10 @@ def test_nothing_to_search_is_said(tmp_path_factory: pytest.TempPathFactory) -> 
 
 def test_thumbs_are_kept_once_and_only_for_what_one_may_read(server: Served, bank: Home) -> None:
     with server.client() as http:
-        key = http.get("/v1/search", params={"q": "wire7"}).json()["hits"][0]["id"]
-        form = {"q": "when is wire7?", "id": key, "kind": "up", "next": "/?q=wire7"}
+        key = http.get("/v1/search", params={"query": "wire7"}).json()["hits"][0]["id"]
+        form = {"query": "when is wire7?", "id": key, "kind": "up", "next": "/?query=wire7"}
         answer = http.post("/feedback", data=form)
-        assert answer.status_code == 303 and answer.headers["location"] == "/?q=wire7"
+        assert answer.status_code == 303 and answer.headers["location"] == "/?query=wire7"
         assert http.post("/feedback", data=form | {"next": "//evil.example"}).headers["location"] == "/"
         assert http.post("/feedback", data=form | {"id": "0" * 16}, headers=HTML).status_code == 404
         assert http.post("/feedback", data=form, headers={"Origin": "http://evil.example"}).status_code == 403
@@ -124,7 +140,7 @@ def test_filters_are_links_with_counts(tmp_path_factory: pytest.TempPathFactory)
     home.write("docs/hr.md", "---\nacl: [hr]\nstatus: secretvalue\n---\nA wire of hr.\n")
     home.sync("docs")
     with serving(home.folder) as server:
-        found = _get(server, "/?q=wire").text
+        found = _get(server, "/?query=wire").text
         assert "secretvalue" not in found
         links = dict(re.findall(r'href="(/[^"]*)"><span dir="auto">([^<]+)</span>', found))
         by_value = {value: html.unescape(link) for link, value in links.items()}
@@ -137,13 +153,14 @@ def test_filters_are_links_with_counts(tmp_path_factory: pytest.TempPathFactory)
 
 def test_a_question_is_kept_with_one_click(server: Served, bank: Home) -> None:
     with server.client() as http:
-        key = http.get("/v1/search", params={"q": "wire9"}).json()["hits"][0]["id"]
-        said = http.post("/keep", data={"q": "when is wire9?", "id": key}, headers={"HX-Request": "true"})
+        key = http.get("/v1/search", params={"query": "wire9"}).json()["hits"][0]["id"]
+        said = http.post("/keep", data={"query": "when is wire9?", "id": key}, headers={"HX-Request": "true"})
         assert "Kept in the exam" in said.text
         assert (
-            http.post("/keep", data={"q": "when is wire9?", "id": key, "next": "/?q=x"}).headers["location"] == "/?q=x"
+            http.post("/keep", data={"query": "when is wire9?", "id": key, "next": "/?query=x"}).headers["location"]
+            == "/?query=x"
         )
-        assert http.post("/keep", data={"q": "x", "id": "0" * 16}, headers=HTML).status_code == 404
+        assert http.post("/keep", data={"query": "x", "id": "0" * 16}, headers=HTML).status_code == 404
     with bank.open() as kb:
         (kept,) = ExamStore(kb.data / "exams").load("kept").queries
         assert kept.text == "when is wire9?"
@@ -159,21 +176,23 @@ def test_visitors_sign_in_and_see_their_documents(tmp_path_factory: pytest.TempP
         _, hr = keys.create("hannah", ["read"], ["hr"])
         _, plain = keys.create("paul", ["read"])
     with serving(home.folder) as server, server.client() as http:
-        sent = http.get("/?q=salaries", headers=HTML)
-        assert sent.status_code == 303 and sent.headers["location"] == "/sign-in?next=/%3Fq%3Dsalaries"
-        assert http.get("/?q=salaries", headers={"HX-Request": "true"}).headers["hx-redirect"].startswith("/sign-in")
+        sent = http.get("/?query=salaries", headers=HTML)
+        assert sent.status_code == 303 and sent.headers["location"] == "/sign-in?next=/%3Fquery%3Dsalaries"
+        assert (
+            http.get("/?query=salaries", headers={"HX-Request": "true"}).headers["hx-redirect"].startswith("/sign-in")
+        )
         wrong = http.post("/sign-in", data={"key": "sf_wrong", "next": "/"})
         assert wrong.status_code == 401 and "not valid" in wrong.text and "set-cookie" not in wrong.headers
         for key, sees in ((plain, False), (hr, True)):
-            begun = http.post("/sign-in", data={"key": key, "next": "/?q=salaries"})
-            assert begun.status_code == 303 and begun.headers["location"] == "/?q=salaries"
+            begun = http.post("/sign-in", data={"key": key, "next": "/?query=salaries"})
+            assert begun.status_code == 303 and begun.headers["location"] == "/?query=salaries"
             cookie = begun.headers["set-cookie"]
             assert "HttpOnly" in cookie and "SameSite=lax" in cookie and key not in cookie
-            assert ("zebra" in http.get("/?q=salaries", headers=HTML).text) is sees
-            assert http.get("/v1/search", params={"q": "salaries"}).status_code == 200
+            assert ("zebra" in http.get("/?query=salaries", headers=HTML).text) is sees
+            assert http.get("/v1/search", params={"query": "salaries"}).status_code == 200
         with home.open() as kb:
             Keys(kb.data).revoke("hannah")
-        assert http.get("/?q=salaries", headers=HTML).status_code == 303  # a revoked key ends its session at once
+        assert http.get("/?query=salaries", headers=HTML).status_code == 303  # a revoked key ends its session at once
         http.post("/sign-in", data={"key": plain})
         assert http.get("/", headers=HTML).status_code == 200
         http.post("/sign-out")
@@ -192,14 +211,14 @@ def test_results_appear_while_typing(server: Served, browser: Browser) -> None:
         accessible(page)
         page.keyboard.type("cutoff of wire7", delay=15)
         page.get_by_role("link", name="Wire 7", exact=True).wait_for()
-        assert "q=cutoff+of+wire7" in page.url or "q=cutoff%20of%20wire7" in page.url
+        assert "query=cutoff+of+wire7" in page.url or "query=cutoff%20of%20wire7" in page.url
         accessible(page)
         page.keyboard.press("ArrowDown")
         assert page.evaluate("document.activeElement.textContent") == "Wire 7"
         page.keyboard.press("w")
         assert page.locator(".hit details.why[open]").count() == 1
         page.keyboard.press("/")
-        assert page.evaluate("document.activeElement.id") == "q"
+        assert page.evaluate("document.activeElement.id") == "query"
         page.locator(".hit").first.get_by_role("button", name="Helpful", exact=True).click()
         page.get_by_text("Thank you").wait_for()
         page.get_by_label("Beside it").select_option("counts")
@@ -214,7 +233,7 @@ def test_results_appear_while_typing(server: Served, browser: Browser) -> None:
 @pytest.mark.parametrize("query", ["hostile", "longwire", "rtlwire"])
 def test_odd_documents_stay_inside_the_page(server: Served, browser: Browser, query: str) -> None:
     with visiting(browser, server.url, viewport={"width": 360, "height": 700}, color_scheme="dark") as page:
-        page.goto(f"/?q={query}&compare=counts")
+        page.goto(f"/?query={query}&compare=counts")
         assert page.locator(".hit").count() >= 1
         assert page.title() == f"{query} – Search – Surefind"
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
@@ -234,7 +253,7 @@ def test_the_page_works_with_scripts_turned_off_and_says_when_the_server_is_gone
             page.get_by_role("link", name="Wire 7", exact=True).wait_for()
         context = browser.new_context(base_url=server.url)
         page = context.new_page()
-        page.goto("/?q=wire7")
+        page.goto("/?query=wire7")
         server.process.terminate()
         server.process.wait(20)
         page.get_by_role("searchbox").fill("wire8")
@@ -252,7 +271,7 @@ def test_going_back_shows_the_whole_page(server: Served, browser: Browser) -> No
         page.focus("a.skip")
         page.keyboard.press("Enter")
         page.wait_for_url("**#main")
-        with page.expect_response(lambda answer: "q=cutoff" in answer.url):
+        with page.expect_response(lambda answer: "query=cutoff" in answer.url):
             page.go_back()
         page.locator(".hit").first.wait_for()
         assert page.get_by_label("Question").count() == page.locator("header.bar").count() == 1
@@ -270,13 +289,13 @@ def test_a_phone_shows_the_active_tab_results_first_and_filters_in_a_sheet(
         )
     home.sync("docs")
     with serving(home.folder) as server, visiting(browser, server.url, viewport={"width": 360, "height": 740}) as page:
-        for path in ("/?q=wire", "/settings", "/graph", "/docs"):
+        for path in ("/?query=wire", "/settings", "/graph", "/docs"):
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
         page.goto("/settings")
         box = page.locator("nav [aria-current]").bounding_box()
         assert box and box["x"] >= 0 and box["x"] + box["width"] <= 360
-        page.goto("/?q=wire")
+        page.goto("/?query=wire")
         choice = page.locator(".facets").get_by_role("link", name="wires 3")
         assert not choice.is_visible()
         first = page.locator(".hit").first.bounding_box()

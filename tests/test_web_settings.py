@@ -104,11 +104,11 @@ def test_settings_that_need_an_index_wait_for_it(
         page.get_by_label("The text of surefind.toml").fill(new)
         page.get_by_role("button", name="Save").click()
         assert "not used yet" in page.locator("main").inner_text()
-        assert page.request.get("/?q=cutoff&pipeline=counts").ok  # searches go on with the earlier settings
+        assert page.request.get("/?query=cutoff&pipeline=counts").ok  # searches go on with the earlier settings
         page.get_by_role("button", name="Build what they need").click()
         page.get_by_role("link", name="See the result").click(timeout=60_000)
         assert "not used yet" not in page.locator("main").inner_text()
-        found = page.request.get("/v1/search?q=cutoff&pipeline=counts").json()
+        found = page.request.get("/v1/search?query=cutoff&pipeline=counts").json()
         assert "analyzer=plain" in found["pipeline"]
     bank.configure(SETTINGS)
 
@@ -155,14 +155,14 @@ def test_a_key_is_shown_once_works_and_is_revoked(
         key = page.locator("pre.key").inner_text().strip()
         assert key not in page.url
         with server.client(key) as http:
-            assert http.get("/v1/search?q=zebra").json()["hits"]
+            assert http.get("/v1/search?query=zebra").json()["hits"]
             assert http.get("/v1/drafts").status_code == 200
         page.get_by_role("link", name="Back to the settings").click()
         assert key not in page.content() and key.split("_", 2)[2] not in page.content()
         page.get_by_role("button", name="Revoke support <desk>").click()
         assert "revoked" in page.get_by_role("status").inner_text()
         with server.client(key) as http:
-            assert http.get("/v1/search?q=zebra").status_code == 401
+            assert http.get("/v1/search?query=zebra").status_code == 401
     (made,) = [one for one in Keys(bank.folder / ".surefind").list() if one.name == "support <desk>"]
     assert made.groups == ("hr", "staff") and set(made.scopes) == {"read", "write"} and made.expires
 

@@ -14,6 +14,8 @@ from surefind.types import Hit, SearchResult, StageScore, TraceEntry
 _TRIES = 3
 """Attempts at a request that the server refused because it is busy."""
 BUSY = (429, 503)
+Action = Literal["submit", "approve", "return", "rebase", "discard", "publish"]
+"""What can be done with a draft."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Call:
     params: Mapping[str, Any] | None = None
     json: Mapping[str, Any] | None = None
     content: bytes | None = None
+    headers: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -35,20 +38,20 @@ class Found(SearchResult):
     """The address of the next hits, of the same ranking; None after the last ones."""
 
 
-def search(q: str, options: Mapping[str, Any]) -> Call:
-    return Call("POST", "/v1/search", json={"q": q, **_given(options)})
+def search(query: str, options: Mapping[str, Any]) -> Call:
+    return Call("POST", "/v1/search", json={"query": query, **_given(options)})
 
 
-def ask(q: str, options: Mapping[str, Any]) -> Call:
-    return Call("POST", "/v1/ask", json={"q": q, **_given(options)})
+def ask(query: str, options: Mapping[str, Any]) -> Call:
+    return Call("POST", "/v1/ask", json={"query": query, **_given(options)})
 
 
 def passage(passage_id: str, options: Mapping[str, Any]) -> Call:
     return Call("GET", f"/v1/passages/{quote(passage_id, safe='')}", _given(options))
 
 
-def document(document_id: str) -> Call:
-    return Call("GET", f"/v1/documents/{quote(document_id)}")
+def document(document: str) -> Call:
+    return Call("GET", f"/v1/documents/{quote(document)}")
 
 
 def documents(below: str, offset: int, limit: int) -> Call:
@@ -59,20 +62,48 @@ def upload(name: str, content: bytes, document: str) -> Call:
     return Call("POST", "/v1/documents", {"name": name, "document": document}, content=content)
 
 
-def versions(document_id: str) -> Call:
-    return Call("GET", "/v1/versions", {"document": document_id})
+def versions(document: str) -> Call:
+    return Call("GET", "/v1/versions", {"document": document})
 
 
-def retire(document_id: str) -> Call:
-    return Call("POST", f"/v1/documents/{quote(document_id)}/retire")
+def retire(document: str) -> Call:
+    return Call("POST", f"/v1/documents/{quote(document)}/retire")
 
 
 def restore(version: int) -> Call:
     return Call("POST", f"/v1/versions/{version}/restore")
 
 
-def feedback(q: str, passage_id: str, kind: Literal["up", "down", "click"]) -> Call:
-    return Call("POST", "/v1/feedback", json={"q": q, "id": passage_id, "kind": kind})
+def drafts() -> Call:
+    return Call("GET", "/v1/drafts")
+
+
+def draft(number: int, revision: int | None) -> Call:
+    return Call("GET", f"/v1/drafts/{number}", _given({"revision": revision}))
+
+
+def save(number: int, revision: int, content: bytes, name: str) -> Call:
+    return Call("PUT", f"/v1/drafts/{number}", {"name": name}, content=content, headers={"If-Match": str(revision)})
+
+
+def act(number: int, action: Action, revision: int | None = None) -> Call:
+    return Call("POST", f"/v1/drafts/{number}/{action}", json=None if revision is None else {"revision": revision})
+
+
+def preview(number: int) -> Call:
+    return Call("GET", f"/v1/drafts/{number}/preview")
+
+
+def comment(number: int, revision: int, options: Mapping[str, Any]) -> Call:
+    return Call("POST", f"/v1/drafts/{number}/comments", json={"revision": revision, **_given(options)})
+
+
+def resolve(number: int, comment: int) -> Call:
+    return Call("POST", f"/v1/drafts/{number}/comments/{comment}/resolve")
+
+
+def feedback(query: str, passage_id: str, kind: Literal["up", "down", "click"]) -> Call:
+    return Call("POST", "/v1/feedback", json={"query": query, "id": passage_id, "kind": kind})
 
 
 def start(kind: str, options: Mapping[str, Any]) -> Call:

@@ -55,7 +55,7 @@ def _sections(report: dict[str, Any]) -> Iterable[str]:
         yield _table(title, heads, table["rows"])
         yield "".join(map(_finding, table["findings"]))
         yield "".join(f'<p class="note">{escape(note)}</p>' for note in table["notes"])
-        yield f'<pre class="cmd"><code>$ {escape(table["command"])}</code></pre></div></section>'
+        yield f'<pre class="cmd" tabindex="0"><code>$ {escape(table["command"])}</code></pre></div></section>'
 
 
 def _table(title: str, heads: Sequence[Head], rows: Sequence[dict[str, Any]]) -> str:
@@ -104,5 +104,5 @@ def _footer(report: dict[str, Any]) -> str:
     return (
         f'<footer class="page"><p class="small soft">{escape(about)}. Columns headed “paper” show figures that the '
         "paper printed, for its own documents and questions.</p>"
-        f'<pre class="cmd"><code>$ {escape(report["command"])}</code></pre></footer>'
+        f'<pre class="cmd" tabindex="0"><code>$ {escape(report["command"])}</code></pre></footer>'
     )

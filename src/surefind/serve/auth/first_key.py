@@ -40,7 +40,8 @@ class FirstKey:
         """Raises `ForbiddenError` if a token is not that of the link, or comes too late."""
         same = hmac.compare_digest(_hash(token), self._hash or _hash(""))
         if not token or not same or not self._hash:
-            raise ForbiddenError(f"This link is not the one that the server printed when it started. {_AGAIN}")
+            wrong = "This link is not the one" if token else "Open the link"
+            raise ForbiddenError(f"{wrong} that the server printed when it started. {_AGAIN}")
         if time.monotonic() >= self._ends:
             raise ForbiddenError(f"This link worked for {LASTS // 60} minutes. {_AGAIN}")
         if self._keys.any():

@@ -1,4 +1,4 @@
-"""`surefind mcp`: gives agents the tools search, read, browse and propose."""
+"""`surefind mcp`: gives agents the tools search, ask, read and browse, and those for drafts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def mcp(
         ),
     ] = None,
     allow_propose: Annotated[
-        bool, typer.Option("--allow-propose", help="Also offer the tool propose, which makes drafts.")
+        bool,
+        typer.Option("--allow-propose", help="Also offer the tools for drafts: propose, drafts and review."),
     ] = False,
     groups: Readers = None,
     kb: Folder = HERE,
@@ -35,8 +36,9 @@ def mcp(
     An agent client starts this command itself and talks to it on stdin and stdout; `surefind help agents` shows the
     settings of common clients. Everybody who can reach the server reads what the groups of --as may read.
     """
-    from surefind.access import Access
+    from surefind.access import checked_name
     from surefind.kb import KnowledgeBase
+    from surefind.serve.auth.caller import Caller, scopes_of
 
     try:
         from surefind.serve.mcp.run import serve_http, serve_stdio
@@ -46,10 +48,17 @@ def mcp(
             f"surefind mcp needs the package {error.name}. Install it with pip install 'surefind[mcp]'."
         ) from None
 
-    access = Access.of(*(groups or []))
     with KnowledgeBase.open(kb) as base:
         _ = base.catalogue  # a folder without a knowledge base is an error now, not at the first question
-        server = make_server(base, lambda: access, lambda: allow_propose)
+        known = frozenset(checked_name(name) for name in groups or [])
+        # Agents with other groups are other authors: authors see what they wrote.
+        reads = f" as {', '.join(map(repr, sorted(known)))}" if known else ""
+        caller = Caller(
+            f"agent of {base.author or 'this machine'}{reads}",
+            scopes_of(["read", "write"] if allow_propose else ["read"]),
+            known,
+        )
+        server = make_server(base, lambda: caller)
         if http is None:
             serve_stdio(server)
         else:

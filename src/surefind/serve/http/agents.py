@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from surefind.access import Access
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import publish
 from surefind.serve.http.service import Service
+
+if TYPE_CHECKING:
+    from surefind.serve.mcp.answers import Answer
 
 _caller: ContextVar[Caller] = ContextVar("caller")
 
@@ -57,15 +61,18 @@ class Agents:
         from surefind.serve.mcp.run import http_app
         from surefind.serve.mcp.server import make_server
 
-        server = make_server(self._service.kb, _access, lambda: _caller.get().may("write"), lambda: _caller.get().name)
+        server = make_server(self._service.kb, _caller.get, self._publish)
         return http_app(server, hosts=())  # the guard has checked the host
+
+    async def _publish(self, caller: Caller, number: int, revision: int | None) -> Answer:
+        from surefind.serve.mcp.review import publishing
+
+        caller.require("review")
+        job = await publish(self._service, caller, number, revision)
+        return publishing(await self._service.work(lambda: self._service.kb.desk.get(number)), job.id)
 
     async def _live(self, app: ASGIApp, ready: asyncio.Event) -> None:
         """Holds the lifespan of the tools open: a task of its own begins and ends it."""
         async with app.router.lifespan_context(app):  # type: ignore[attr-defined]
             ready.set()
             await self._over.wait()
-
-
-def _access() -> Access:
-    return _caller.get().access()

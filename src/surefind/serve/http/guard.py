@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from surefind.errors import SurefindError
 from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
-from surefind.serve.http.problems import LOG, problem, surefind_problem
+from surefind.serve.http.problems import CALLED_QUERY, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.serve.http.rate import Places
 from surefind.serve.http.settings import ServeSettings
 
@@ -170,6 +170,9 @@ class Guard:
             return problem(421, "This server does not answer to that host name. See allowed_hosts.", request_id)
         if scope["method"] not in _SAFE and not same_origin(headers):
             return problem(403, "Requests of other sites are refused.", request_id)
+        for name in OTHER_NAMES:
+            if name in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+                return problem(422, CALLED_QUERY.format(name), request_id)  # a route would not look at it
         length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or int(length[:20]) > self._limit(scope):
             return problem(413, f"The body may have {self._limit(scope):,} bytes at most.", request_id)

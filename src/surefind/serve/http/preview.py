@@ -15,7 +15,7 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import reviews
+from surefind.serve.drafting import reviews
 from surefind.serve.http.service import Service
 from surefind.types import Chunk
 
@@ -36,7 +36,7 @@ def chunks_of(cut_all: Callable[[], list[Chunk]]) -> dict[str, Any]:
 def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, Any]:
     """Returns the questions of the standing exam that a draft gains or loses. An exam quotes documents, so a caller
     sees the questions whose documents they may read."""
-    if not reviews(service, caller, draft):
+    if not reviews(service.kb, caller, draft):
         return _none("Reviewers see which exam questions a draft changes.")
     try:
         found = _asked(service, caller, draft)
@@ -46,7 +46,7 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
         return _none("The draft or its document changed meanwhile. Open the draft again.")
     except NothingIndexedError:
         return _none("Nothing is published yet, so there is nothing to compare with.")
-    if not reviews(service, caller, draft):  # asking takes long
+    if not reviews(service.kb, caller, draft):  # asking takes long
         raise NotFoundError(f"There is no draft {draft.number} among those you may see.")
     return _none(found.reason) if found.drift is None else _shown(caller, found.drift)
 

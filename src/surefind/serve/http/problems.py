@@ -56,6 +56,9 @@ _STATUS: list[tuple[type[SurefindError], int]] = [
 _READY = "The knowledge base is not ready for this request. Try again soon."
 _EMPTY = "There are no documents to search. Fill the knowledge base, or try again when its first sync has ended."
 _BROKEN = "The server could not answer. Its log has the reason under this request id."
+OTHER_NAMES = ("q", "question")
+"""What other programs call the text of a search."""
+CALLED_QUERY = "There is no {}: the text of a search is called query."
 
 
 def problem(
@@ -80,6 +83,9 @@ def handle_problems(app: FastAPI) -> None:
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         wrong = [{"where": ".".join(map(str, one["loc"])), "message": one["msg"]} for one in error.errors()[:20]]
         first = f"{wrong[0]['where']}: {wrong[0]['message']}." if wrong else "The request is invalid."
+        for one in error.errors():
+            if one["type"] == "extra_forbidden" and one["loc"][-1] in OTHER_NAMES:
+                first = CALLED_QUERY.format(one["loc"][-1])
         return problem(422, first, request.state.id, errors=wrong)
 
     @app.exception_handler(HTTPException)

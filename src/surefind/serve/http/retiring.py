@@ -13,7 +13,7 @@ from surefind.desk.values import Draft
 from surefind.errors import ExamError, NotFoundError, StoreError
 from surefind.exam.visible import readable_questions
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import sees
+from surefind.serve.drafting import sees
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Service
 from surefind.store.rows import Version
@@ -41,7 +41,7 @@ def affected(service: Service, caller: Caller, document: str) -> Affected:
         except ExamError:  # the settings name one that does not exist
             asked = []
         questions = [one.text for one in asked if any(j.document == document and j.grade > 0 for j in one.judgments)]
-    drafts = [one for one in service.kb.desk.waiting(document) if sees(service, caller, one)]
+    drafts = [one for one in service.kb.desk.waiting(document) if sees(service.kb, caller, one)]
     return Affected(found.title or document, questions, drafts)
 
 

@@ -28,13 +28,13 @@ _EACH = 150
 
 
 class AskArguments(Arguments):
-    question: str = Field(description="The question, in a sentence.")
+    query: str = Field(description="The question, in a sentence.")
     max_tokens: MaxTokens
 
 
 def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> Answer:
     """Answers, and cites as much as fits."""
-    found = answer(kb, given.question, access)
+    found = answer(kb, given.query, access)
     if not found.answered:
         return Answer(NOT_HERE, {"answered": False, "confidence": rounded(found.confidence), "sentences": []})
     said = found.sentences[: max(1, given.max_tokens // _EACH)]

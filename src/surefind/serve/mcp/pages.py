@@ -6,7 +6,9 @@ The pages depend on the text alone, so page 3 stays page 3 whatever size of answ
 from __future__ import annotations
 
 import re
+from typing import Any
 
+from surefind.serve.mcp.answers import quoted, size
 from surefind.text.tokens import token_spans
 
 PAGE = 1_500
@@ -39,3 +41,13 @@ def _end(text: str, least: int, limit: int) -> int:
         if ends:
             return ends[-1]
     return limit
+
+
+def fitted(head: str, data: dict[str, Any], page: str, max_tokens: int) -> tuple[str, str]:
+    """Returns the answer's text and the page's text, which is cut if the whole page is longer than was asked for."""
+    note, cut = "", page
+    while (tokens := size(text := f"{head}\n{quoted(cut)}{note}", {**data, "text": cut + note})) > max_tokens and cut:
+        note = "\n(The page goes on. Raise max_tokens to read all of it.)"
+        share = 1 - (tokens - max_tokens) / tokens
+        cut = page[: int(len(cut) * min(share, 0.97))]
+    return text, cut + note

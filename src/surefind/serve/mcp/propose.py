@@ -6,13 +6,16 @@ from pydantic import Field
 
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
+from surefind.serve.auth.caller import Caller
+from surefind.serve.drafting import seen
 from surefind.serve.mcp.answers import Answer, one_line
 from surefind.serve.mcp.arguments import Arguments
+from surefind.serve.mcp.drafts import described
 
 DESCRIPTION = (
     "Propose a new document or a changed one. The text becomes a draft: no search finds it before a person has "
-    "reviewed and published it. To change a document, send the whole new text under its name. Returns the number of "
-    "the draft."
+    "reviewed and published it. To change a document, send the whole new text under its name; to change a draft, also "
+    "its number and the revision that you read. Returns the number of the draft."
 )
 _LONGEST = 200_000
 """The most characters of a proposal."""
@@ -24,11 +27,13 @@ class ProposeArguments(Arguments):
         min_length=1, max_length=300, description="The name of the document: an existing one, or a new path ending .md."
     )
     text: str = Field(max_length=_LONGEST, description="The whole text, in Markdown.")
+    number: int = Field(0, ge=0, lt=2**62, description="The draft to change.")
+    revision: int = Field(0, ge=0, lt=2**31, description="With number: the revision that you read.")
 
 
-def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
+def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> Answer:
     """Makes a draft, which keeps the metadata and the access list of its document. Whether the document exists changes
-    nothing that the caller sees."""
+    nothing that the caller sees. With `number`, it saves a new revision of a draft that was made here."""
     name = given.document.strip()
     if not given.text.strip():
         raise UsageError("The text is empty. Send the whole text of the document.")
@@ -36,9 +41,16 @@ def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
         raise UsageError("The name of the document must be one printable line, such as notes/wire-cutoff.md.")
     if given.text.lstrip("\ufeff \n\r").startswith(_FENCE):
         raise UsageError("The text begins with front matter (---). Leave it out: the reviewer decides on metadata.")
-    version = kb.draft_of("proposal.md", given.text.encode(), name, author, keep_metadata=True)
+    if given.number:
+        if seen(kb, caller, given.number).document != name:
+            raise UsageError(f"Draft {given.number} is of another document. The tool drafts shows which.")
+        if not kb.desk.keeps(given.number):
+            raise UsageError(f"Draft {given.number} has metadata of its own, and this tool would lose it.")
+        draft = kb.save(given.number, given.revision, given.text.encode(), caller.name)
+    else:
+        draft = kb.draft_of("proposal.md", given.text.encode(), name, caller.name, keep_metadata=True)
     text = (
-        f"Draft {version.number} of {one_line(name)} waits for review. It is not published, and no search finds it. "
-        f"A person publishes it with: surefind draft publish {version.number}."
+        f"Draft {draft.number} of {one_line(name)} is saved. It is not published, and no search finds it. "
+        f"A person publishes it with: surefind draft publish {draft.number}."
     )
-    return Answer(text, {"version": version.number, "document": name, "state": version.state})
+    return Answer(text, described(draft))

@@ -12,9 +12,9 @@ from surefind.kb import KnowledgeBase
 from surefind.prompts.fence import harmless
 from surefind.search.extent import MOST_AROUND, Extent
 from surefind.search.reader import MAX_QUERY
-from surefind.serve.mcp.answers import Answer, one_line, quoted, size
+from surefind.serve.mcp.answers import Answer, one_line
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
-from surefind.serve.mcp.pages import page_of, pages
+from surefind.serve.mcp.pages import fitted, page_of, pages
 from surefind.serve.mcp.passages import show
 
 DESCRIPTION = (
@@ -60,15 +60,5 @@ def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
     title = one_line(about.title or about.document)
     where = f"{one_line(about.document)} · page {given.page} of {len(spans)} · version {about.version}"
     data: dict[str, Any] = {"document": about.document, "title": title, "page": given.page, "pages": len(spans)}
-    text, data["text"] = _fitted(f"{title}\n{where}", data, harmless(document.text[start:end]).strip(), given)
+    text, data["text"] = fitted(f"{title}\n{where}", data, harmless(document.text[start:end]).strip(), given.max_tokens)
     return Answer(text, data)
-
-
-def _fitted(head: str, data: dict[str, Any], body: str, given: ReadArguments) -> tuple[str, str]:
-    """Returns the answer's text and the page's text, which is cut if the whole page is longer than was asked for."""
-    note, cut = "", body
-    while (tokens := size(text := f"{head}\n{quoted(cut)}{note}", {**data, "text": cut + note})) > given.max_tokens:
-        note = "\n(The page goes on. Raise max_tokens to read all of it.)"
-        share = 1 - (tokens - given.max_tokens) / tokens
-        cut = body[: int(len(cut) * min(share, 0.97))]
-    return text, cut + note

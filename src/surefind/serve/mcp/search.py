@@ -34,14 +34,14 @@ _LEAST = 110
 
 class SearchArguments(Arguments):
     query: str = Field(description="The question.")
-    limit: int = Field(5, ge=1, le=20, description="How many passages.")
+    k: int = Field(5, ge=1, le=20, description="How many passages.")
     offset: int = Field(0, ge=0, le=1_000, description="Skip this many passages, to see further ones.")
     max_tokens: MaxTokens
 
 
 def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> Answer:
     """Searches, and shows as many passages as fit."""
-    result = kb.search(given.query, access, given.limit, offset=given.offset, extent=_EXTENT)
+    result = kb.search(given.query, access, given.k, offset=given.offset, extent=_EXTENT)
     _keep(kb, result, access)
     head = trust(result, given.offset)
     data: dict[str, Any] = {"trust": head, "confidence": rounded(result.confidence), "sure": result.sure, "hits": []}

@@ -14,12 +14,11 @@ from surefind.errors import NothingIndexedError, QueryError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.service import Served, Service
-from surefind.serve.web.page import document_path, is_fragment, page
+from surefind.serve.web.page import hit_path, is_fragment, page
+from surefind.serve.web.passage import plain
 from surefind.types import Hit
 
 router = APIRouter(include_in_schema=False)
-_LONGEST = 500
-"""Characters of a quote that a link carries, so that the document's page marks it."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +31,16 @@ class Quote:
 
 
 @router.get("/ask")
-async def ask(request: Request, service: Served, q: Annotated[str, Query(max_length=10_000)] = "") -> Response:
+async def ask(request: Request, service: Served, query: Annotated[str, Query(max_length=10_000)] = "") -> Response:
     """The whole page, or the answer alone."""
     caller = await service.caller(request, "read")
-    question = q.strip()
+    question = query.strip()
     found, empty = await service.work(lambda: _answered(service, caller, question))
     quotes = [_quote(one, found) for one in found.sentences] if found else []
     note = shown_to(caller, {"note": found.note})["note"] if found else ""
     return page(
-        caller, "answer.html" if is_fragment(request) else "ask.html", title=question or "Ask", here="ask", q=question,
-        found=found, quotes=quotes, note=note, empty=empty,
+        caller, "answer.html" if is_fragment(request) else "ask.html", title=question or "Ask", here="ask",
+        query=question, found=found, quotes=quotes, note=note, empty=empty,
     )  # fmt: skip
 
 
@@ -58,5 +57,4 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
 
 def _quote(one: Cited, found: Answer) -> Quote:
     hits = [hit for hit in found.result.hits if hit.rank in one.citations]
-    marked = one.text[:_LONGEST]
-    return Quote(one.text, [(hit, document_path(hit.document, passage=hit.id, q=marked) + "#passage") for hit in hits])
+    return Quote(plain(one.text), [(hit, hit_path(hit, "", one.text)) for hit in hits])

@@ -16,7 +16,8 @@ from surefind.errors import NotFoundError, NothingIndexedError
 from surefind.kb.decisions import Decision
 from surefind.search.reader import Reader
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, sees
+from surefind.serve.drafting import sees
+from surefind.serve.http.drafting import changed_lines
 from surefind.serve.http.retiring import restorable, retired
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import NOWHERE, line_at, lines_of, part_of, sheet
@@ -143,7 +144,7 @@ async def document(
     service: Served,
     line: Annotated[int, Query(ge=1, lt=2**31)] = 1,
     passage: Annotated[str, Query(max_length=100)] = "",
-    q: Annotated[str, Query(max_length=2_000)] = "",
+    query: Annotated[str, Query(max_length=2_000)] = "",
     before: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
     after: Annotated[int | None, Query(ge=1, lt=2**62)] = None,
     part: Annotated[int, Query(ge=1, lt=2**31)] = 1,
@@ -156,7 +157,7 @@ async def document(
     def read() -> Response:
         if gone := retired(service, caller, document_id):
             return page(caller, "retired.html", title=gone.title or document_id, here="documents", version=gone)
-        found = {"changed": None, **_document(service, caller, document_id, line, passage, q, view)}
+        found = {"changed": None, **_document(service, caller, document_id, line, passage, query, view)}
         versions: list[Version] = found["versions"]
         if before and after:
             found |= _changes(service, versions, before, after, part)
@@ -168,13 +169,13 @@ async def document(
 
 
 def _document(
-    service: Service, caller: Caller, document_id: str, line: int, passage: str, q: str, view: str
+    service: Service, caller: Caller, document_id: str, line: int, passage: str, query: str, view: str
 ) -> dict[str, Any]:
     reader, access = service.reader(), caller.access()
     found, about = reader.document(document_id, access)
     lists = access_lists(found.acl, (about.path, document_id), service.kb.settings.access)
     first = next((place.line for place in found.places[:1]), 0) or 1
-    marked, sentence = _marked(reader, caller, document_id, passage, q) if passage else (NOWHERE, NOWHERE)
+    marked, sentence = _marked(reader, caller, document_id, passage, query) if passage else (NOWHERE, NOWHERE)
     if marked[1]:
         line = line_at(found.text, (sentence if sentence[1] else marked)[0], first)
     shown_page = sheet(found.text, line, first)
@@ -182,7 +183,9 @@ def _document(
     if found.format == "markdown" and view == "read" and shown_page.whole:
         find = links_to(dict(reader.view.readable(access)), document_id, document_path)
         rendered = rendered_sheet(found, shown_page, find, marked, sentence)
-    drafts = [one for one in service.kb.desk.waiting(document_id) if caller.may("write") and sees(service, caller, one)]
+    drafts = [
+        one for one in service.kb.desk.waiting(document_id) if caller.may("write") and sees(service.kb, caller, one)
+    ]
     return {
         "title": found.title or document_id,
         "document": found,
@@ -197,22 +200,22 @@ def _document(
         "versions": [one for one in service.kb.versions_of(document_id) if service.may_read_version(one, caller)],
         "drafts": drafts,
         "crumbs": _crumbs(document_id)[:-1],
-        "q": q,
+        "query": query,
         "passage": passage,
     }
 
 
 def _marked(
-    reader: Reader, caller: Caller, document_id: str, passage: str, q: str
+    reader: Reader, caller: Caller, document_id: str, passage: str, query: str
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the characters of a passage, and of its best sentence; zeros if the passage is gone."""
     try:
-        hit = reader.passage(passage, caller.access(), query=q)
+        hit = reader.passage(passage, caller.access(), query=query)
     except NotFoundError:
         return NOWHERE, NOWHERE
     if hit.document != document_id:
         return NOWHERE, NOWHERE
-    return (hit.start, hit.end), hit.sentence if hit.sentence and q else NOWHERE
+    return (hit.start, hit.end), hit.sentence if hit.sentence and query else NOWHERE
 
 
 def _changes(service: Service, versions: Sequence[Version], before: int, after: int, part: int) -> dict[str, Any]:

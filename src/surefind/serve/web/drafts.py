@@ -14,7 +14,8 @@ from surefind.desk.source import decoded, is_text, text_name
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, NotFoundError, SourceError
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import changed_lines, seen, seen_revision, sees, sees_document
+from surefind.serve.drafting import seen, seen_revision, sees
+from surefind.serve.http.drafting import changed_lines, sees_document
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
@@ -57,7 +58,7 @@ async def drafts(
 
     def read() -> dict[str, Any]:
         lists = _listed(service, caller, [only] if only else ["todo", "mine", "rest"], before)
-        recent = [] if only else [one for one in service.kb.desk.recent(_RECENT) if sees(service, caller, one)]
+        recent = [] if only else [one for one in service.kb.desk.recent(_RECENT) if sees(service.kb, caller, one)]
         return {"lists": lists, "recent": recent, "only": only}
 
     return page(caller, "drafts.html", title="Drafts", here="drafts", **await service.work(read))
@@ -71,7 +72,7 @@ def _listed(service: Service, caller: Caller, wanted: Sequence[Section], before:
         section = _section(caller, one, authors.get(one.number, set()))
         if one.number >= before or section not in lists or lists[section].more:
             continue
-        if (section == "mine" or caller.may("review")) and sees(service, caller, one):
+        if (section == "mine" or caller.may("review")) and sees(service.kb, caller, one):
             lists[section].add(one)
     return lists
 
@@ -164,7 +165,7 @@ async def edit(number: int, request: Request, service: Served) -> Response:
     caller = await service.caller(request, "write")
 
     def read() -> tuple[Draft, str]:
-        found = seen(service, caller, number)
+        found = seen(service.kb, caller, number)
         one = service.kb.desk.revision(number, found.revision)
         if not is_text(one.name):
             raise SourceError(f"{one.name} cannot be edited as text. Upload a new file instead.")
@@ -193,7 +194,7 @@ async def save(
     """Saves a text as a new revision. If somebody saved meanwhile, both texts are shown. `name` is the name of the
     text's file, if that is not the one of the revision."""
     caller = await service.caller(request, "write")
-    draft = await service.work(lambda: seen(service, caller, number))
+    draft = await service.work(lambda: seen(service.kb, caller, number))
     data = _plain(text).encode()
     try:
         await service.work_apart(
@@ -222,7 +223,7 @@ async def upload(
     data, name = await file.read(), file.filename or ""
 
     def write() -> None:
-        seen(service, caller, number)
+        seen(service.kb, caller, number)
         service.kb.save(number, revision, data, caller.name, name)
 
     await service.work_apart("upload", request, caller, write)
@@ -234,7 +235,7 @@ def _conflict(
 ) -> Response:
     """Shows the text that was not saved beside the one that somebody else saved. The form saves on the revision that is
     shown, whatever was saved since."""
-    theirs = seen_revision(service, caller, number)
+    theirs = seen_revision(service.kb, caller, number)
     text, mine = decoded(theirs.data) if is_text(theirs.name) else "", decoded(data)
     return page(
         caller, "draft_conflict.html", 409, title="Somebody saved meanwhile", here="drafts", mine=mine, wrong=wrong,

@@ -18,7 +18,7 @@ router = APIRouter(include_in_schema=False)
 _LINES = 12
 """Lines of progress that the page shows."""
 _WHAT = {
-    "sync": "Reading the documents again", "publish": "Publishing a draft", "retire": "Retiring a document",
+    "sync": "Reading documents", "publish": "Publishing a draft", "retire": "Retiring a document",
     "bench": "Benchmark", "study": "Study",
     "pool": "Collecting passages to label", "graph": "Building the graph", "adopt": "Adopting a configuration",
 }  # fmt: skip

@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from surefind.errors import NotFoundError
 from surefind.serve.auth.caller import ANYONE, Caller, Scope
 from surefind.serve.http.guard import wants_fragment
+from surefind.types import Hit
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -31,6 +32,8 @@ _FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
 }
 _LONGEST = 4_000
 """Characters of a path that a visitor is sent to, at most."""
+_MARKED = 500
+"""Characters of a sentence that an address carries, so that the page of the document marks it."""
 _FOREVER = "public, max-age=31536000, immutable"
 """The address of a file contains a hash of it, so a browser may keep it."""
 
@@ -63,9 +66,19 @@ def local_path(text: str) -> str:
 
 
 def document_path(document: str, **given: object) -> str:
-    """Returns the address of a document's page. `passage`, the id of a hit, and `q` mark a passage."""
+    """Returns the address of a document's page. `passage`, the id of a hit, and `query` mark a passage."""
     query = urlencode({name: value for name, value in given.items() if value not in (None, "")}, errors="replace")
     return f"/documents/{quote(document, errors='replace')}" + (f"?{query}" if query else "")
+
+
+def hit_path(hit: Hit, query: str, sentence: str = "") -> str:
+    """Returns the address that opens the document of a hit at a sentence, by default the one that the hit marks. The
+    address has the sentence itself: for the query alone, the passage may have another best sentence than it has among
+    the other hits."""
+    if not sentence and hit.sentence:
+        first, last = hit.sentence
+        sentence = hit.text[max(0, first - hit.start) : max(0, last - hit.start)]
+    return document_path(hit.document, passage=hit.id, query=(sentence or query)[:_MARKED]) + "#passage"
 
 
 @cache
@@ -74,7 +87,13 @@ def environment() -> Environment:
         loader=PackageLoader("surefind.serve.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"static": address_of, "document_path": document_path, "menu": menu, "anyone": ANYONE}
+    made.globals |= {
+        "static": address_of,
+        "document_path": document_path,
+        "hit_path": hit_path,
+        "menu": menu,
+        "anyone": ANYONE,
+    }
     made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural, "date": _date}
     return made
 

@@ -52,6 +52,11 @@ def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> lis
     return [*parts, Part("\u00a0…", False, False)] if until < len(whole) else parts
 
 
+def plain(text: str) -> str:
+    """Returns a text without markup and the syntax of Markdown."""
+    return _without_syntax(text, ())[0]
+
+
 def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]:
     """Returns the text without markup and the syntax of Markdown, and where these places are in it."""
     removed: list[tuple[int, int]] = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Annotated, Any, cast, get_args
 
 from fastapi import APIRouter, Form, Path, Query, Request
 from pydantic import BeforeValidator, Field
@@ -16,22 +16,19 @@ from surefind.desk.source import is_text
 from surefind.desk.values import OPEN, Comment, Draft
 from surefind.errors import NotFoundError
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import (
-    approvals_needed,
-    changed_lines,
-    compared,
+from surefind.serve.drafting import (
+    Action,
+    act,
     lines_to_comment,
     outdated,
-    publish,
-    reviewed,
     reviews,
     seen,
     seen_chunks,
     seen_comment,
     seen_comments,
     seen_revision,
-    sees_document,
 )
+from surefind.serve.http.drafting import approvals_needed, changed_lines, compared, publish, sees_document
 from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
@@ -68,13 +65,13 @@ async def draft(
 def _draft(
     service: Service, caller: Caller, number: int, revision: int | None, since: int | None, line: int | None, part: int
 ) -> dict[str, Any]:
-    found, desk = seen(service, caller, number), service.kb.desk
-    one = seen_revision(service, caller, number, revision)
+    found, desk = seen(service.kb, caller, number), service.kb.desk
+    one = seen_revision(service.kb, caller, number, revision)
     before, after = compared(service, caller, found, one)
     if since is not None:
-        _, before = compared(service, caller, found, seen_revision(service, caller, number, since))
+        _, before = compared(service, caller, found, seen_revision(service.kb, caller, number, since))
     shown = part_of(*changed_lines(before, after), part, line)
-    said = seen_comments(service, caller, number)
+    said = seen_comments(service.kb, caller, number)
     here, elsewhere = _placed(said, one.number, shown.lines)
     return {
         "title": f"Draft {number}: {found.document}",
@@ -91,14 +88,14 @@ def _draft(
         "may": _allowed(service, caller, found),
         "needed": approvals_needed(service),
         "is_open_server": service.gatekeeper.lets_everybody_in,
-        "outdated": found.state in OPEN and outdated(service, caller, found),
+        "outdated": found.state in OPEN and outdated(service.kb, caller, found),
         "known": sees_document(service, caller, found.document),
     }
 
 
 def _allowed(service: Service, caller: Caller, draft: Draft) -> dict[str, bool]:
     """Returns what the caller may do with a draft now."""
-    reviewer = reviews(service, caller, draft)
+    reviewer = reviews(service.kb, caller, draft)
     wrote = any(same_person(caller.name, name) for name in service.kb.desk.authors(draft.number))
     approved = any(same_person(caller.name, name) for name in draft.approvals)
     return {
@@ -134,7 +131,7 @@ async def comment_form(
 ) -> Response:
     """A form to comment on a line. Without a script, it is on the draft's page."""
     caller = await service.caller(request, "write")
-    await service.work(lambda: seen(service, caller, number))
+    await service.work(lambda: seen(service.kb, caller, number))
     if not is_fragment(request):
         return back_to(request, f"/drafts/{number}?revision={revision}&line={line}#say")
     return page(caller, "comment_row.html", title="", here="", number=number, line=line, revision=revision)
@@ -153,7 +150,7 @@ async def add_comment(
     caller = await service.caller(request, "write")
 
     def write() -> None:
-        most = lines_to_comment(service, caller, seen(service, caller, number), revision)
+        most = lines_to_comment(service.kb, caller, seen(service.kb, caller, number), revision)
         comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to, most)
 
     await service.work(write)
@@ -166,8 +163,8 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
     caller = await service.caller(request, "write")
 
     def write() -> None:
-        seen(service, caller, number)
-        seen_comment(service, caller, number, which)
+        seen(service.kb, caller, number)
+        seen_comment(service.kb, caller, number, which)
         resolve(service.kb.desk, number, which, caller.name)
 
     await service.work(write)
@@ -184,21 +181,11 @@ async def do(
 ) -> Response:
     """Submits, approves, hands back, rebases or discards a draft. `revision` is the one that the visitor saw."""
     caller = await service.caller(request, "write")
-    kb = service.kb
-    actions: dict[str, tuple[Callable[[Service, Caller, int], Draft], Callable[[], object]]] = {
-        "submit": (seen, lambda: kb.review(number, author=caller.name)),
-        "approve": (reviewed, lambda: kb.approve(number, revision, caller.name)),
-        "return": (reviewed, lambda: kb.review(number, True, caller.name)),
-        "rebase": (seen, lambda: kb.rebase(number, caller.name)),
-        "discard": (seen, lambda: kb.discard(number, caller.name)),
-    }
-    if what not in actions:
+    if what not in get_args(Action):
         raise NotFoundError("There is no such action.")
-    check, act = actions[what]
 
     def write() -> None:
-        check(service, caller, number)
-        act()
+        act(service.kb, caller, number, cast(Action, what), revision)
 
     await (service.work_apart("upload", request, caller, write) if what == "rebase" else service.work(write))
     return back_to(request, "/drafts" if what == "discard" else f"/drafts/{number}")
@@ -219,8 +206,8 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
     caller = await service.caller(request, "write")
 
     def read() -> dict[str, Any]:
-        seen(service, caller, number)
-        return chunks_of(lambda: seen_chunks(service, caller, number))
+        seen(service.kb, caller, number)
+        return chunks_of(lambda: seen_chunks(service.kb, caller, number))
 
     return _part(caller, request, "chunks", "Chunks", number, await service.work_apart("upload", request, caller, read))
 
@@ -229,7 +216,7 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
 async def questions(number: Number, request: Request, service: Served) -> Response:
     """The questions of the standing exam that a draft gains or loses."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: seen(service, caller, number))
+    found = await service.work(lambda: seen(service.kb, caller, number))
     asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, found))
     return _part(caller, request, "questions", "Exam questions", number, asked)
 

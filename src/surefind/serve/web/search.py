@@ -83,14 +83,14 @@ class FacetView:
 class Asked:
     """What the address of the page asks for."""
 
-    q: str
+    query: str
     where: tuple[str, ...]
     pipeline: str
     compare: str
 
     def address(self, path: str = "/", **other: object) -> str:
         """Returns the address of this search with something else in it."""
-        given = {"q": self.q, "where": self.where, "pipeline": self.pipeline, "compare": self.compare, **other}
+        given = {"query": self.query, "where": self.where, "pipeline": self.pipeline, "compare": self.compare, **other}
         return f"{path}?" + urlencode(
             {name: value for name, value in given.items() if value}, doseq=True, errors="replace"
         )
@@ -100,20 +100,20 @@ class Asked:
 async def search(
     request: Request,
     service: Served,
-    q: str = "",
+    query: str = "",
     where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
     pipeline: Annotated[str, Query(max_length=500)] = "",
     compare: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """The whole page, or what was found, if somebody is typing."""
     caller = await service.caller(request, "read")
-    asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
+    asked = Asked(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
     columns, empty = await service.work(lambda: _found(service, caller, asked))
     facets = await service.work(lambda: _facets(service, caller, asked))
-    begins = not asked.q and not empty
+    begins = not asked.query and not empty
     shown = page(
-        caller, "hits_part.html" if is_fragment(request) else "search.html", title=asked.q or "Search",
+        caller, "hits_part.html" if is_fragment(request) else "search.html", title=asked.query or "Search",
         here="search", asked=asked, facets=facets, columns=columns, pipelines=service.pipelines(),
         default=service.kb.settings.pipeline, empty=empty,
         examples=await service.work(lambda: _examples(service, caller)) if begins else [],
@@ -133,20 +133,20 @@ async def search(
 async def sure(
     request: Request,
     service: Served,
-    q: str,
+    query: str,
     where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
     pipeline: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """How sure a search is, after its first hits have been read."""
     caller = await service.caller(request, "read")
-    asked = Asked(q.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
+    asked = Asked(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
     columns = await service.work(lambda: _columns(service, caller, asked, read=True))
     return page(caller, "sure_part.html", title="", here="search", column=columns[0])
 
 
 def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column], bool]:
     """Returns what was found, and whether there is nothing to search."""
-    if not asked.q:
+    if not asked.query:
         return [], _empty(service, caller)
     try:
         return _columns(service, caller, asked), False
@@ -157,18 +157,18 @@ def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column]
 def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False) -> list[Column]:
     """Returns what each pipeline found. Hits are shown at once; without `read`, how sure the search is comes later."""
     most = service.settings.max_query
-    if len(asked.q) > most:
-        raise QueryError(f"The query has {len(asked.q):,} characters; the limit is {most:,}.")
+    if len(asked.query) > most:
+        raise QueryError(f"The query has {len(asked.query):,} characters; the limit is {most:,}.")
     first = service.pipeline(asked.pipeline or None, caller)
     second = service.pipeline(asked.compare, caller) if asked.compare else None
-    reader, access, words = service.reader(), caller.access(asked.where), sought(asked.q)
+    reader, access, words = service.reader(), caller.access(asked.where), sought(asked.query)
     k = min(_K, service.settings.max_k)
     found: list[tuple[Pipeline, SearchResult, float]] = []
     effort, least = service.kb.settings.confidence, service.kb.settings.min_confidence
     later = effort == "read" and not least and not read
     for one in (first, second) if second else (first,):
         began = time.perf_counter()
-        result = reader.search(asked.q, access, one, k, 0, _SHOWN, least, "quick" if later else effort)
+        result = reader.search(asked.query, access, one, k, 0, _SHOWN, least, "quick" if later else effort)
         found.append((one, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
     others = list(reversed(ranks)) if second else [{}]
@@ -246,19 +246,19 @@ def _empty(service: Service, caller: Caller) -> bool:
 async def feedback(
     request: Request,
     service: Served,
-    q: Annotated[str, Form(min_length=1, max_length=2_000)],
+    query: Annotated[str, Form(min_length=1, max_length=2_000)],
     passage_id: Annotated[str, Form(alias="id", max_length=64)],
     kind: Annotated[Literal["up", "down", "click"], Form()],
     then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Keeps a thumb. `surefind exam feedback` makes an exam of them."""
     caller = await service.caller(request, "write")
-    if not q.strip():
+    if not query.strip():
         raise UsageError("Feedback needs the question.")
 
     def keep() -> None:
         hit = service.reader().passage(passage_id, caller.access(), Extent(around=0))
-        kept_feedback.add(service.kb.data, q, hit.document, hit.start, hit.end, kind, caller.name)
+        kept_feedback.add(service.kb.data, query, hit.document, hit.start, hit.end, kind, caller.name)
 
     await service.work(keep)
     if is_fragment(request):
@@ -270,13 +270,13 @@ async def feedback(
 async def keep(
     request: Request,
     service: Served,
-    q: Annotated[str, Form(min_length=1, max_length=2_000)],
+    query: Annotated[str, Form(min_length=1, max_length=2_000)],
     passage_id: Annotated[str, Form(alias="id", max_length=64)],
     then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Keeps the question and this passage, its answer, in an exam."""
     caller = await service.caller(request, "review")
-    kept = await service.write(lambda: keeping.keep(service.kb, q, passage_id, caller.access()))
+    kept = await service.write(lambda: keeping.keep(service.kb, query, passage_id, caller.access()))
     if is_fragment(request):
         return page(caller, "kept.html", title="", here="", kept=kept)
     return back_to(request, local_path(then))

@@ -27,7 +27,7 @@ class AskRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: str = Field(min_length=1, description="The question.", examples=["When is the wire cutoff?"])
+    query: str = Field(min_length=1, description="The question.", examples=["When is the wire cutoff?"])
     pipeline: str | None = Field(None, max_length=500, description="A pipeline of surefind.toml by name.")
     quote: bool = Field(False, description="Quote sentences; ask no language model.")
     min_confidence: float | None = Field(None, ge=0, le=1, description="Below it, nothing here answers the question.")
@@ -40,16 +40,16 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
     against them. Without a language model in surefind.toml, the sentences are quotes. With `stream`, the events are
     `search` with the passages, `sentence` for each sentence, and `end` with the whole answer."""
     caller = await service.caller(request, "read")
-    if len(wanted.q) > service.settings.max_query:
+    if len(wanted.query) > service.settings.max_query:
         raise QueryError(f"The question has more than {service.settings.max_query:,} characters.")
     pipeline = service.pipeline(wanted.pipeline, caller)
     options: dict[str, Any] = {
         "pipeline": pipeline, "quote": wanted.quote, "min_confidence": wanted.min_confidence
     }  # fmt: skip
     if wanted.stream:
-        found = steps(service.kb, wanted.q, caller.access(), **options)
+        found = steps(service.kb, wanted.query, caller.access(), **options)
         return StreamingResponse(_events(found, caller, request.state.id), media_type="text/event-stream")
-    made = await service.work(lambda: answer(service.kb, wanted.q, caller.access(), **options))
+    made = await service.work(lambda: answer(service.kb, wanted.query, caller.access(), **options))
     return JSONResponse(shown_to(caller, made.to_dict()))
 
 

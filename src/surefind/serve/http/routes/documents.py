@@ -68,14 +68,14 @@ async def passage(
     service: Served,
     text: Annotated[str, Query(max_length=20, description="`parent`, `passage` or `window=N`.")] = "parent",
     max_chars: int | None = None,
-    q: Annotated[str, Query(max_length=2_000, description="Mark the sentence that fits this question best.")] = "",
+    query: Annotated[str, Query(max_length=2_000, description="Mark the sentence that fits this question best.")] = "",
     generation: Generation = None,
 ) -> dict[str, Any]:
     """Returns the passage with the id of a hit."""
     caller = await service.caller(request, "read")
     extent = Extent.parse(text, max_chars)
     found = await service.work(
-        lambda: service.reader_for(caller, generation).passage(passage_id, caller.access(), extent, q)
+        lambda: service.reader_for(caller, generation).passage(passage_id, caller.access(), extent, query)
     )
     return found.to_dict()
 

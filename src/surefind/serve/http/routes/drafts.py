@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -15,15 +14,12 @@ from surefind.desk.difference import Line
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
-from surefind.serve.auth.caller import Caller
-from surefind.serve.http.answers import as_json
-from surefind.serve.http.drafting import (
-    changed_lines,
+from surefind.serve.drafting import (
+    Action,
+    act,
     known_text,
     lines_to_comment,
-    publish,
     published_text,
-    reviewed,
     seen,
     seen_chunks,
     seen_comment,
@@ -31,6 +27,8 @@ from surefind.serve.http.drafting import (
     seen_revision,
     sees,
 )
+from surefind.serve.http.answers import as_json
+from surefind.serve.http.drafting import changed_lines, publish
 from surefind.serve.http.job_view import job_data
 from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.retiring import restorable
@@ -73,7 +71,7 @@ async def drafts(request: Request, service: Served) -> dict[str, Any]:
     caller = await service.caller(request, "write")
 
     def read() -> dict[str, Any]:
-        return {"drafts": [asdict(one) for one in service.kb.drafts() if sees(service, caller, one)]}
+        return {"drafts": [asdict(one) for one in service.kb.drafts() if sees(service.kb, caller, one)]}
 
     return await service.work(read)
 
@@ -91,17 +89,17 @@ async def draft(
     caller = await service.caller(request, "write")
 
     def read() -> bytes:
-        found = seen(service, caller, number)
-        one = seen_revision(service, caller, number, revision)
-        now = published_text(service, caller, found.document)
-        lines, more = changed_lines(now, known_text(service, caller, one)) if now else (None, 0)
+        found = seen(service.kb, caller, number)
+        one = seen_revision(service.kb, caller, number, revision)
+        now = published_text(service.kb, caller, found.document)
+        lines, more = changed_lines(now, known_text(service.kb, caller, one)) if now else (None, 0)
         return as_json({
             **asdict(found),
             "shown_revision": one.number,
             "text": decoded(one.data) if is_text(one.name) else None,
             "difference": None if lines is None else [_line(line) for line in lines],
             "lines_not_compared": more,
-            "comments": [asdict(said) for said in seen_comments(service, caller, number)],
+            "comments": [asdict(said) for said in seen_comments(service.kb, caller, number)],
             "events": [asdict(event) for event in service.kb.desk.events(number)],
         })  # fmt: skip
 
@@ -130,7 +128,7 @@ async def save(
     data = await request.body()
 
     def write() -> Draft:
-        seen(service, caller, number)
+        seen(service.kb, caller, number)
         return service.kb.save(number, int(edited), data, caller.name, name)
 
     return asdict(await service.work_apart("upload", request, caller, write))
@@ -142,7 +140,7 @@ async def add_comment(number: Number, given: CommentRequest, request: Request, s
     caller = await service.caller(request, "write")
 
     def write() -> dict[str, Any]:
-        most = lines_to_comment(service, caller, seen(service, caller, number), given.revision)
+        most = lines_to_comment(service.kb, caller, seen(service.kb, caller, number), given.revision)
         where = (number, given.revision, given.line)
         return asdict(comment(service.kb.desk, *where, caller.name, given.text, given.reply_to, most))
 
@@ -155,8 +153,8 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
     caller = await service.caller(request, "write")
 
     def write() -> dict[str, Any]:
-        seen(service, caller, number)
-        seen_comment(service, caller, number, which)
+        seen(service.kb, caller, number)
+        seen_comment(service.kb, caller, number, which)
         return asdict(resolve(service.kb.desk, number, which, caller.name))
 
     return await service.work(write)
@@ -165,7 +163,7 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
 @router.post("/v1/drafts/{number}/submit", summary="Submit a draft for review")
 async def submit(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Hands a draft over to reviewers."""
-    return await _done(service, request, number, lambda caller: service.kb.review(number, author=caller.name))
+    return await _done(service, request, number, "submit")
 
 
 @router.post("/v1/drafts/{number}/rebase", summary="Put a draft on the newer version")
@@ -174,8 +172,7 @@ async def rebase(number: Number, request: Request, service: Served) -> dict[str,
     caller = await service.caller(request, "write")
 
     def write() -> Draft:
-        seen(service, caller, number)
-        return service.kb.rebase(number, caller.name)
+        return act(service.kb, caller, number, "rebase")
 
     return asdict(await service.work_apart("upload", request, caller, write))
 
@@ -183,26 +180,19 @@ async def rebase(number: Number, request: Request, service: Served) -> dict[str,
 @router.post("/v1/drafts/{number}/discard", summary="Discard a draft")
 async def discard(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Discards a draft: it cannot be published any more."""
-
-    def do(caller: Caller) -> Draft:
-        service.kb.discard(number, caller.name)
-        return service.kb.desk.get(number)
-
-    return await _done(service, request, number, do)
+    return await _done(service, request, number, "discard")
 
 
 @router.post("/v1/drafts/{number}/return", summary="Hand a draft back")
 async def hand_back(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Hands a draft back to its author."""
-    return await _done(service, request, number, lambda caller: service.kb.review(number, True, caller.name), reviewed)
+    return await _done(service, request, number, "return")
 
 
 @router.post("/v1/drafts/{number}/approve", summary="Approve a draft")
 async def approve(number: Number, given: RevisionRequest, request: Request, service: Served) -> dict[str, Any]:
     """Approves the newest revision. Nobody can approve a draft that they wrote a part of."""
-    return await _done(
-        service, request, number, lambda caller: service.kb.approve(number, given.revision, caller.name), reviewed
-    )
+    return await _done(service, request, number, "approve", given.revision)
 
 
 @router.post("/v1/drafts/{number}/publish", status_code=202, summary="Publish a draft")
@@ -219,9 +209,9 @@ async def publish_draft(
 async def preview(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Returns the chunks that a draft will have and, for reviewers, the exam questions that it gains or loses."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: seen(service, caller, number))
+    found = await service.work(lambda: seen(service.kb, caller, number))
     cut = await service.work_apart(
-        "upload", request, caller, lambda: chunks_of(lambda: seen_chunks(service, caller, number))
+        "upload", request, caller, lambda: chunks_of(lambda: seen_chunks(service.kb, caller, number))
     )
     asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, found))
     return {**cut, "questions": asked}
@@ -239,17 +229,6 @@ async def restore(version: Number, request: Request, service: Served) -> dict[st
     return await service.work_apart("upload", request, caller, write)
 
 
-async def _done(
-    service: Service,
-    request: Request,
-    number: int,
-    do: Callable[[Caller], Draft],
-    check: Callable[[Service, Caller, int], Draft] = seen,
-) -> dict[str, Any]:
+async def _done(service: Service, request: Request, number: int, action: Action, revision: int = 0) -> dict[str, Any]:
     caller = await service.caller(request, "write")
-
-    def write() -> Draft:
-        check(service, caller, number)
-        return do(caller)
-
-    return asdict(await service.work(write))
+    return asdict(await service.work(lambda: act(service.kb, caller, number, action, revision)))

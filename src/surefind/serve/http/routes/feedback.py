@@ -19,7 +19,7 @@ class FeedbackRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: str = Field(min_length=1, max_length=2_000, description="The question as it was asked.")
+    query: str = Field(min_length=1, max_length=2_000, description="The question as it was asked.")
     id: str = Field(max_length=64, description="The id of the hit.")
     kind: Literal["up", "down", "click"]
 
@@ -31,7 +31,7 @@ async def feedback(given: FeedbackRequest, request: Request, service: Served) ->
 
     def keep() -> None:
         hit = service.reader().passage(given.id, caller.access(), Extent(around=0))
-        add(service.kb.data, given.q, hit.document, hit.start, hit.end, given.kind, caller.name)
+        add(service.kb.data, given.query, hit.document, hit.start, hit.end, given.kind, caller.name)
 
     await service.work(keep)
     return {"kept": True}

@@ -61,7 +61,7 @@ class KeepRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: str = Field(min_length=1, max_length=2_000, description="The question as it was asked.")
+    query: str = Field(min_length=1, max_length=2_000, description="The question as it was asked.")
     id: str = Field(max_length=64, description="The id of the hit that answers it.")
 
 
@@ -69,7 +69,7 @@ class KeepRequest(BaseModel):
 async def keep_question(name: str, given: KeepRequest, request: Request, service: Served) -> dict[str, Any]:
     """Adds a question to an exam, answered by a hit that the caller may read. `added` is false if it was there."""
     caller = await service.caller(request, "review")
-    return asdict(await service.work(lambda: keep(service.kb, given.q, given.id, caller.access(), name)))
+    return asdict(await service.work(lambda: keep(service.kb, given.query, given.id, caller.access(), name)))
 
 
 @router.get("/v1/reports", summary="List reports")

@@ -31,7 +31,7 @@ class SearchRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: str = Field(min_length=1, description="The question.", examples=["When is the wire cutoff?"])
+    query: str = Field(min_length=1, description="The question.", examples=["When is the wire cutoff?"])
     k: int | None = Field(None, ge=1, description="How many hits; the setting `k` by default.")
     offset: int = Field(0, ge=0, le=MAX_K, description="Hits to skip.")
     pipeline: str | None = Field(
@@ -77,8 +77,8 @@ async def answer(wanted: SearchRequest, request: Request, service: Service) -> R
 def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[bytes, SearchResult | None, Access]:
     """Returns the JSON of the answer, and the result if it was computed now."""
     settings = service.settings
-    if len(wanted.q) > settings.max_query:
-        raise QueryError(f"The query has {len(wanted.q):,} characters; the limit is {settings.max_query:,}.")
+    if len(wanted.query) > settings.max_query:
+        raise QueryError(f"The query has {len(wanted.query):,} characters; the limit is {settings.max_query:,}.")
     k = min(service.kb.settings.k, settings.max_k) if wanted.k is None else wanted.k
     if k > settings.max_k:
         raise QueryError(f"k may be {settings.max_k} at most, not {k}.")
@@ -88,14 +88,14 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
     effort = wanted.confidence or service.kb.settings.confidence
-    given = access, wanted.q, k, wanted.offset, extent, least, effort
+    given = access, wanted.query, k, wanted.offset, extent, least, effort
     key = reader.generation, str(pipeline), *given, caller.may("admin")
     known = cache.get(key)
     service.metrics.cache.labels("miss" if known is None else "hit").inc()
     if known is not None:
         return known, None, access
     began = time.perf_counter()
-    result = reader.search(wanted.q, access, pipeline, k, wanted.offset, extent, least, effort)
+    result = reader.search(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
     made = as_json(data)
@@ -110,7 +110,7 @@ def _next(wanted: SearchRequest, k: int, result: SearchResult) -> str | None:
     if len(result.hits) < k or offset > MAX_K:
         return None
     given: dict[str, Any] = wanted.model_dump(exclude_defaults=True)
-    given |= {"q": wanted.q, "k": k, "offset": offset, "generation": result.generation}
+    given |= {"query": wanted.query, "k": k, "offset": offset, "generation": result.generation}
     return "/v1/search?" + urlencode(given, doseq=True, errors="replace")
 
 

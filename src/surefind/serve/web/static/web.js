@@ -13,7 +13,7 @@
 
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const box = document.getElementById("q");
+    const box = document.getElementById("query");
     if (event.target === box && event.key === "ArrowDown") {
       event.preventDefault();
       move(1);

@@ -1,0 +1,134 @@
+"""Who may do what with a draft, at every door.
+
+Authors see the revisions that they wrote. Reviewers and other authors see the revisions that they may read, if they may
+also read the document as it is published now. An author may have written about a document that they may not read, so
+what the document says now is shown only to callers who may read it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from surefind.desk.review import comments
+from surefind.desk.source import decoded, is_text
+from surefind.desk.values import Comment, Draft, Revision
+from surefind.errors import NotFoundError, UsageError
+from surefind.kb import KnowledgeBase
+from surefind.serve.auth.caller import Caller, ForbiddenError
+from surefind.types import Chunk
+
+Action = Literal["submit", "approve", "return", "rebase", "discard"]
+"""What can be done with a draft, beside saving and publishing it."""
+
+
+def sees(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
+    """Returns whether a caller may see a draft: its authors and reviewers, if they may see its newest revision."""
+    known = caller.may("review") or caller.name in kb.desk.authors(draft.number)
+    return known and sees_revision(kb, caller, draft.number)
+
+
+def sees_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int | None = None) -> bool:
+    """Returns whether a caller wrote a revision of a draft, by default the newest, or may read it."""
+    wrote = kb.desk.signed(number, revision)[0] == caller.name
+    return wrote or kb.may_read_draft(number, caller.access(), revision)
+
+
+def reviews(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
+    """Returns whether a caller may review a draft, if somebody else wrote it. Publishing it replaces the document, so
+    they must be able to read that, too."""
+    return caller.may("review") and kb.may_read_draft(draft.number, caller.access())
+
+
+def seen(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
+    """Returns a draft. Raises `NotFoundError` if there is none, or the caller may not see it."""
+    missing = NotFoundError(f"There is no draft {number} among those you may see.")
+    try:
+        draft = kb.desk.get(number)
+    except UsageError:
+        raise missing from None
+    if not sees(kb, caller, draft):
+        raise missing
+    return draft
+
+
+def seen_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int | None = None) -> Revision:
+    """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it. The
+    revision that was read is checked, after it was read: rights may change meanwhile."""
+    found = kb.desk.revision(number, revision)
+    if not sees_revision(kb, caller, number, found.number):
+        raise NotFoundError(f"There is no such revision of draft {number} among those you may see.")
+    return found
+
+
+def seen_chunks(kb: KnowledgeBase, caller: Caller, number: int) -> list[Chunk]:
+    """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
+    see that revision when they are made."""
+    found = seen_revision(kb, caller, number)
+    cut = kb.chunks_of(found.name, found.data, kb.desk.get(number).document, kb.desk.keeps(number))
+    if not sees_revision(kb, caller, number, found.number):
+        raise NotFoundError(f"There is no draft {number} among those you may see.")
+    return cut
+
+
+def seen_comments(kb: KnowledgeBase, caller: Caller, number: int) -> list[Comment]:
+    """Returns the comments on the revisions of a draft that the caller may see: comments quote what they are about."""
+    said = comments(kb.desk, number)
+    known = {one for one in {one.revision for one in said} if sees_revision(kb, caller, number, one)}
+    return [one for one in said if one.revision in known]
+
+
+def seen_comment(kb: KnowledgeBase, caller: Caller, number: int, which: int) -> Comment:
+    """Returns a comment on a draft. Raises `NotFoundError` if there is none, or the caller may not see its revision."""
+    found = next((one for one in seen_comments(kb, caller, number) if one.number == which), None)
+    if found is None:
+        raise NotFoundError(f"Draft {number} has no comment {which} among those you may see.")
+    return found
+
+
+def reviewed(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
+    """Returns a draft that the caller may review. Raises an error if they may not."""
+    draft = seen(kb, caller, number)
+    if not reviews(kb, caller, draft):
+        raise ForbiddenError("This needs the scope 'review', and the right to read the draft.")
+    return draft
+
+
+def published_text(kb: KnowledgeBase, caller: Caller, document: str) -> str:
+    """Returns what a document says now; empty if the caller may not read it."""
+    return kb.published_text(document, caller.access())
+
+
+def known_text(kb: KnowledgeBase, caller: Caller, revision: Revision) -> str:
+    """Returns the text of a revision. It has the metadata and the access list of its document, so an author who may not
+    read it gets the file alone."""
+    if kb.may_read_draft(revision.draft, caller.access(), revision.number):
+        return revision.text
+    return decoded(revision.data) if is_text(revision.name) else ""
+
+
+def lines_to_comment(kb: KnowledgeBase, caller: Caller, draft: Draft, revision: int) -> int:
+    """Returns how many lines of a revision a caller may comment on: those of the text that they see."""
+    return len(known_text(kb, caller, seen_revision(kb, caller, draft.number, revision)).splitlines())
+
+
+def outdated(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
+    """Returns whether another version of the document was published since the draft was made. A caller who may not read
+    the document does not learn it."""
+    if not kb.may_read_draft(draft.number, caller.access()):
+        return False
+    return kb.desk.base(draft.number).text != kb.published_text(draft.document, caller.access())
+
+
+def act(kb: KnowledgeBase, caller: Caller, number: int, action: Action, revision: int = 0) -> Draft:
+    """Submits a draft, approves it, hands it back, puts it on the newer version or discards it. `revision` is the one
+    that the caller read and approves."""
+    check = reviewed if action in ("approve", "return") else seen
+    check(kb, caller, number)
+    if action == "approve":
+        return kb.approve(number, revision, caller.name)
+    if action == "rebase":
+        return kb.rebase(number, caller.name)
+    if action == "discard":
+        kb.discard(number, caller.name)
+        return kb.desk.get(number)
+    return kb.review(number, action == "return", caller.name)
