@@ -189,7 +189,7 @@ def served(folder: Path) -> Iterator[tuple[str, str]]:
     subprocess.run([*command, "init", "--kb", str(folder)], check=True, stdout=subprocess.DEVNULL)
     shutil.copytree(sample_folder(), folder / "handbook")
     with KnowledgeBase.open(folder) as kb:
-        kb.services.keep_vectors(sample_vectors())  # the encoder would take a minute
+        kb.services.keep_vectors(sample_vectors("minilm"))  # the encoder would take a minute
     serve = [*command, "serve", "--kb", str(folder), "--port", "0"]
     with subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:

@@ -14,31 +14,36 @@ from pathlib import Path
 import numpy as np
 
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder
+from surefind.kb.sample import ENCODERS, sample_folder
 from surefind.settings.config import FILE_NAME, TEMPLATE
 
+Rows = dict[bytes, bytes]
 
-def rows() -> list[tuple[bytes, bytes]]:
-    """What a sync of the sample with the default settings, and the index of the second encoder of `pair`, leave in the
-    vector cache, in the order of the keys."""
+
+def rows() -> tuple[Rows, Rows]:
+    """What a sync of the sample with the default settings leaves in the vector cache, and what the index of the second
+    encoder of `pair` adds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / FILE_NAME).write_text(TEMPLATE, encoding="utf-8")
         with KnowledgeBase.open(folder) as base:
             base.sync(sample_folder())
+            first = _kept(base)
             base.build_for(base.settings.find("pair").retrieve)
-            file = base.data / "cache" / "embeddings.db"
-        with closing(sqlite3.connect(file)) as cache:
-            return list(cache.execute("SELECT key, vector FROM vectors ORDER BY key"))
+            return first, {key: row for key, row in _kept(base).items() if key not in first}
+
+
+def _kept(base: KnowledgeBase) -> Rows:
+    with closing(sqlite3.connect(base.data / "cache" / "embeddings.db")) as cache:
+        return dict(cache.execute("SELECT key, vector FROM vectors ORDER BY key"))
 
 
 def main() -> None:
-    keys, vectors = zip(*rows(), strict=True)
-    np.savez(
-        sys.argv[1],
-        keys=np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1),
-        vectors=np.frombuffer(b"".join(vectors), np.float32).reshape(len(keys), -1),
-    )
+    arrays = {}
+    for encoder, kept in zip(ENCODERS, rows(), strict=True):
+        arrays[f"{encoder}_keys"] = np.frombuffer(b"".join(kept), np.uint8).reshape(len(kept), -1)
+        arrays[f"{encoder}_vectors"] = np.frombuffer(b"".join(kept.values()), np.float32).reshape(len(kept), -1)
+    np.savez(sys.argv[1], **arrays)
 
 
 if __name__ == "__main__":

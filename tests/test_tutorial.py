@@ -135,7 +135,7 @@ class Terminal:
     def _keep_vectors(self) -> None:
         """Keeps the vectors of the sample, as `surefind demo` does: the encoder would take a minute."""
         with KnowledgeBase.open(self.folder) as kb:
-            kb.services.keep_vectors(sample_vectors())
+            kb.services.keep_vectors(sample_vectors("minilm"))
 
 
 def test_every_command_prints_what_the_tutorial_shows(tmp_path: Path) -> None:

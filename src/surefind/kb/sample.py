@@ -11,6 +11,7 @@ _PACKAGED = Path(__file__).parents[1] / "sample"
 _CLONE = Path(__file__).parents[3] / "examples"
 VECTORS = "vectors.npz"
 """The name of the file of vectors, beside the questions."""
+ENCODERS = ("minilm", "arctic")
 
 
 def sample_folder() -> Path:
@@ -26,11 +27,12 @@ def sample_questions() -> Path:
     return sample_folder().parent / "questions.jsonl"
 
 
-def sample_vectors() -> list[tuple[bytes, bytes]]:
+def sample_vectors(*encoders: str) -> list[tuple[bytes, bytes]]:
     """Returns the vectors of the sample's passages as rows of the vector cache; none if the file is missing.
 
-    They are those of the bundled encoders in the default layout (`scripts/sample_vectors.py`). A row's key is a hash of
-    the encoder and the text, so where one of them has changed, the vector is computed as for any other document.
+    They are those of the bundled encoders, or of the named ones, in the default layout (`scripts/sample_vectors.py`). A
+    row's key is a hash of the encoder and the text, so where one of them has changed, the vector is computed as for any
+    other document.
     """
     from surefind.disk.arrays import read_archive
 
@@ -38,4 +40,5 @@ def sample_vectors() -> list[tuple[bytes, bytes]]:
     if not path.is_file():
         return []
     kept = read_archive(path)
-    return [(key.tobytes(), vector.tobytes()) for key, vector in zip(kept["keys"], kept["vectors"], strict=True)]
+    pairs = [(kept[f"{name}_keys"], kept[f"{name}_vectors"]) for name in encoders or ENCODERS]
+    return [(key.tobytes(), vector.tobytes()) for keys, rows in pairs for key, vector in zip(keys, rows, strict=True)]
