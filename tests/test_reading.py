@@ -108,7 +108,7 @@ def test_minimum_needs_a_confidence(kb: KnowledgeBase) -> None:
 
 
 def test_search_without_the_reader_is_quick_and_says_so(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone() -> Path:
+    def gone(model: str) -> Path:
         raise MissingPartError("The bundled reranker is not installed.")
 
     quick = kb.search(WIRES, OWNER, confidence="quick")
