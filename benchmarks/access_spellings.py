@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from acl_spellings import WAYS
 from surefind import Access, KnowledgeBase
 from surefind.files.inside import LOOKS_RESTRICTED, read_checked, reading
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 
 _TYPES = (".md", ".txt", ".rst", ".html", ".py", ".json")
@@ -64,7 +64,7 @@ def mistakes(folders: list[str]) -> None:
             continue
         read += 1
         with contextlib.suppress(Exception):  # files that cannot be read for another reason
-            with reading(Limits(), readers) as scope:
+            with reading(FileLimits(), readers) as scope:
                 list(read_checked(reader, path, "x"))
             alike = [reason for _, reason in scope.complaints if reason.startswith(LOOKS_RESTRICTED)]
             closed += bool(alike)

@@ -27,7 +27,7 @@ from surefind.answer.answering import LEAST, PASSAGES
 from surefind.answer.quoting import quote
 from surefind.bench.answers import spans_of
 from surefind.confidence.builtin import FILE
-from surefind.confidence.predictor import Predictor, fit
+from surefind.confidence.predictor import LogisticModel, fit
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
@@ -118,7 +118,7 @@ def loaded(work: Path) -> dict[str, list[dict[str, Any]]]:
             for path in paths}  # fmt: skip
 
 
-def fitted(parts: list[list[dict[str, Any]]]) -> Predictor:
+def fitted(parts: list[list[dict[str, Any]]]) -> LogisticModel:
     """Every collection counts the same, and questions without an answer a fifth of it."""
     rows = [row for part in parts for row in part]
     counts = [

@@ -260,7 +260,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
 
 @pytest.mark.parametrize("call", ["search", "score", "near", "chunks", "passages", "admitted", "withheld"])
 def test_no_call_has_a_default_access(call: str) -> None:
-    from surefind.search.reader import Reader
+    from surefind.search.reader import Searcher
     from surefind.store.backend import View
     from surefind.store.backends.view import LocalView
 
@@ -270,8 +270,8 @@ def test_no_call_has_a_default_access(call: str) -> None:
     for owner, name in (
         (KnowledgeBase, "search"),
         (KnowledgeBase, "documents"),
-        (Reader, "search"),
-        (Reader, "documents"),
+        (Searcher, "search"),
+        (Searcher, "documents"),
     ):
         assert inspect.signature(getattr(owner, name)).parameters["access"].default is inspect.Parameter.empty
 

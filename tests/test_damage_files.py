@@ -19,7 +19,7 @@ from surefind.bench.saved import read_report, reports_in
 from surefind.disk.sealed import list_files, sealed
 from surefind.errors import CorruptIndexError, ExamError, StoreError, SurefindError, UsageError
 from surefind.exam.formats.table import read_table
-from surefind.exam.labels import Passage, Pooled
+from surefind.exam.labels import Pooled, PooledPassage
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.queries import QueryLog
@@ -91,7 +91,7 @@ def test_edited_exam_is_imported_as_the_message_says(tmp_path: Path) -> None:
 def test_questions_and_judgments(tmp_path: Path) -> None:
     store = ExamStore(tmp_path)
     store.candidates("mine").collect(["Who counts the drawer?", "When is the wire sent?"], "mail.txt")
-    store.labels("mine").put_pool([Pooled("Who counts?", (Passage("a.md", 0, 5),))], ["bm25"], "abc")
+    store.labels("mine").put_pool([Pooled("Who counts?", (PooledPassage("a.md", 0, 5),))], ["bm25"], "abc")
     store.labels("mine").mark("ann", "Who counts?", [0])
     kept = Questions(tmp_path)
     kept.add_feedback(1.5, "Who counts?", "a.md", 0, 5, "up", "bob")

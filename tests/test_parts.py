@@ -27,7 +27,7 @@ from surefind.store import parts
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import Catalogue
 from surefind.store.indexes import PART, IndexStore
-from surefind.store.parts import Parts, Piece, staying
+from surefind.store.parts import Parts, StoredPart, staying
 from surefind.types import EVERY, PAD, Chunk, Mask, Query
 
 WORDS = "cash card wire hold branch ledger audit policy escrow claim the of".split()
@@ -441,7 +441,7 @@ def test_which_parts_stay(sizes: list[int], gone: int, added: int, stays: list[i
     pieces, at = [], 0
     for size in sizes:
         places = np.arange(at, at + size, dtype=np.int32)
-        pieces.append(Piece(f"of {size}", places))
+        pieces.append(StoredPart(f"of {size}", places))
         at += size
     pieces[0].places[:gone] = -1
     kept = staying(pieces, sum(sizes) - gone + added)

@@ -47,7 +47,7 @@ _USUAL_COUNTS = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class QuestionSample:
     """The drawn questions of an exam."""
 
     asked: BoolArray
@@ -95,7 +95,7 @@ def _residuals(own: Floats) -> Floats:
     return np.asarray(shape * np.sqrt(n * variance / max(shape @ shape, 1e-12)))
 
 
-def drawn_part(queries: Sequence[ExamQuery]) -> Part | None:
+def drawn_part(queries: Sequence[ExamQuery]) -> QuestionSample | None:
     """Draws the same questions each time; None if the exam is so short that all of them are asked."""
     keys = list(zip(held_out(queries), evidence_groups(queries), strict=True))
     order = sorted(range(len(queries)), key=lambda i: hashlib.blake2b(queries[i].text.encode()).digest())
@@ -106,7 +106,7 @@ def drawn_part(queries: Sequence[ExamQuery]) -> Part | None:
         stratum = [i for i in order if keys[i] == key]
         asked[stratum[: _LEAST + round(rest * len(stratum) / len(queries))]] = True
         strata.append(np.array(sorted(stratum), np.int64))
-    return None if asked.all() else Part(asked, tuple(strata))
+    return None if asked.all() else QuestionSample(asked, tuple(strata))
 
 
 def timed_while_ranking(contenders: Sequence[Contender], steps: Sequence[Sequence[Step]]) -> dict[str, list[float]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from surefind.bench.drift import Change, Drift
+from surefind.bench.drift import Drift, ScoreChange
 
 _SHOWN = 10
 """The most questions that are listed of those that got worse, and of those that got better."""
@@ -45,7 +45,7 @@ def verdict(drift: Drift) -> str:
     return "ok: no significant loss."
 
 
-def listed(what: str, changes: Sequence[Change], total: str = "") -> list[str]:
+def listed(what: str, changes: Sequence[ScoreChange], total: str = "") -> list[str]:
     """Returns the first questions that changed, two lines each. `all` says how to see all of them."""
     if not changes:
         return []
@@ -63,6 +63,6 @@ def _short(text: str) -> str:
     return flat if len(flat) <= _QUESTION else flat[: _QUESTION - 1] + "…"
 
 
-def _ranks(change: Change) -> str:
+def _ranks(change: ScoreChange) -> str:
     ranks = (change.rank_before, change.rank_after)
     return " -> ".join("not found" if rank is None else f"rank {rank}" for rank in ranks)

@@ -20,7 +20,7 @@ from surefind.abilities import declared, name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
 from surefind.protocols import Passages, Reranker, Retriever, Services
-from surefind.running.notes import Collected, collecting
+from surefind.running.notes import CollectedNotes, collecting
 from surefind.search.pipeline import Pipeline
 from surefind.search.reach import Reach
 from surefind.store.backend import View
@@ -100,7 +100,7 @@ class _Stopwatch:
         self._size = size
         self._known = known
         self._rounds: dict[str, list[list[float]]] = {}
-        self._spent: dict[str, list[Collected]] = {}
+        self._spent: dict[str, list[CollectedNotes]] = {}
         self._found: dict[str, list[Rankings]] = {}
         self._done: set[str] = set()
 
@@ -225,7 +225,7 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, acces
         view.search(retriever, [sample[i]], 1, access)
 
 
-def _costs(collected: Sequence[Collected]) -> dict[str, float]:
+def _costs(collected: Sequence[CollectedNotes]) -> dict[str, float]:
     """Mean calls and dollars per query; empty for a stage that calls no language model."""
     calls = sum(one.calls for one in collected) / max(1, len(collected))
     dollars = sum(one.dollars for one in collected) / max(1, len(collected))

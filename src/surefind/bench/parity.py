@@ -23,7 +23,7 @@ from surefind.measure.gains import Judge
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.protocols import OnProgress, Retriever
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.store.needs import each_needed
 from surefind.types import EVERY, PAD, Query, Rankings
 
@@ -69,7 +69,7 @@ def measure_parity(kb: KnowledgeBase, exam: Exam, report: OnProgress | None = No
 
 
 def _both(
-    kb: KnowledgeBase, reader: Reader, retriever: Retriever, queries: Sequence[Query], report: OnProgress | None
+    kb: KnowledgeBase, reader: Searcher, retriever: Retriever, queries: Sequence[Query], report: OnProgress | None
 ) -> tuple[Rankings, Rankings]:
     """Returns the rankings of an index in this process, and those of the backend."""
     ids = reader.view.spans().ids

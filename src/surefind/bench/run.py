@@ -30,7 +30,7 @@ from surefind.inference.record import questions_learnt
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Services
 from surefind.retrieve.dense import Dense
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.settings.config import DATA_FOLDER, FILE_NAME
 
 _BEIR_SETTINGS = """\
@@ -197,7 +197,7 @@ def _outdated(newest: Exam, wanted: Exam) -> str:
     return f"since {newest.label} was written, {' and '.join(changed)} have changed" if changed else ""
 
 
-def audience_of(reader: Reader, access: Access) -> str:
+def audience_of(reader: Searcher, access: Access) -> str:
     """The end of an exam's origin: which documents the questions were written from, if not from all."""
     withheld = reader.view.withheld(access)
     groups = "".join(f" --as {group}" for group in sorted(access.groups))

@@ -29,7 +29,7 @@ _TIMED = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedExam:
     """The questions that still have their documents, and what was found out about them."""
 
     queries: tuple[ExamQuery, ...]
@@ -50,7 +50,7 @@ def plan_of(pipeline: Pipeline, stage: str, exam: Exam, success: Measure, qualit
     return Plan((Contender("never", pipeline), Contender("always", always)), exam, (success, quality))
 
 
-def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Asked:
+def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> AskedExam:
     never, always = plan.contenders
     scored = Bench(kb, report).score(plan)
     success, quality = (scored.scores[str(measure)] for measure in plan.measures)
@@ -66,7 +66,7 @@ def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Aske
     )
     queries = scored.plan.exam.queries
     seconds = _seconds(kb, always.pipeline, queries, fused)
-    return Asked(queries, evidence, seconds, scored.view.fingerprint, scored.left_out.total)
+    return AskedExam(queries, evidence, seconds, scored.view.fingerprint, scored.left_out.total)
 
 
 def _seconds(kb: KnowledgeBase, pipeline: Pipeline, queries: tuple[ExamQuery, ...], fused: Rankings) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 
 from surefind import __version__
 from surefind.bench.plan import Plan
-from surefind.calibrate.choice import Choice, Evidence, Rows, checked, choose
-from surefind.calibrate.evidence import Asked, ask, dollars
+from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
+from surefind.calibrate.evidence import AskedExam, ask, dollars
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.saved import write_calibration
 from surefind.errors import ExamError, SpecError, choices
@@ -83,7 +83,7 @@ def calibrate(
     return data
 
 
-def _about(kb: KnowledgeBase, plan: Plan, asked: Asked, name: str, beta: float, level: float) -> dict[str, Any]:
+def _about(kb: KnowledgeBase, plan: Plan, asked: AskedExam, name: str, beta: float, level: float) -> dict[str, Any]:
     pipeline = plan.contenders[1].pipeline
     success, quality = plan.measures
     return {
@@ -103,7 +103,7 @@ def _about(kb: KnowledgeBase, plan: Plan, asked: Asked, name: str, beta: float, 
     }
 
 
-def _row(asked: Asked, choice: Choice, tuning: Rows, held: Rows, level: float, beta: float) -> dict[str, Any]:
+def _row(asked: AskedExam, choice: Cutoff, tuning: Rows, held: Rows, level: float, beta: float) -> dict[str, Any]:
     """One measure of confidence: its threshold, and what it does on both parts."""
     found = checked(asked.evidence, held, choice, level)
     return {
@@ -115,7 +115,7 @@ def _row(asked: Asked, choice: Choice, tuning: Rows, held: Rows, level: float, b
     }
 
 
-def _curve(evidence: Evidence, choice: Choice, held: Rows, level: float) -> list[dict[str, Any]]:
+def _curve(evidence: Evidence, choice: Cutoff, held: Rows, level: float) -> list[dict[str, Any]]:
     """Each threshold that was tested, with its effect on the held-out questions."""
     return [
         {

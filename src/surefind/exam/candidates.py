@@ -50,7 +50,7 @@ class Candidate:
 
 
 @dataclass
-class Collected:
+class ImportReport:
     """The result of an import: the new candidates, and how many texts were left out, by reason."""
 
     added: list[Candidate] = field(default_factory=list)
@@ -89,15 +89,15 @@ class Candidates:
     def all(self) -> list[Candidate]:
         return list(self._known.values())
 
-    def collect(self, texts: Iterable[str], source: str) -> Collected:
+    def collect(self, texts: Iterable[str], source: str) -> ImportReport:
         """Adds the texts that may be questions. A question that is already there is counted, not added."""
         made, known = self.merged(texts, source)
         self._write(known)
         return made
 
-    def merged(self, texts: Iterable[str], source: str) -> tuple[Collected, dict[str, Candidate]]:
+    def merged(self, texts: Iterable[str], source: str) -> tuple[ImportReport, dict[str, Candidate]]:
         """Does what `collect` does, but returns the candidates instead of storing them."""
-        made, known = Collected(), dict(self._known)
+        made, known = ImportReport(), dict(self._known)
         new: list[str] = []
         for text in texts:
             flat = _SPACE.sub(" ", text).strip()

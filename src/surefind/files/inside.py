@@ -21,7 +21,7 @@ from surefind.abilities import declared
 from surefind.access import EVERYTHING
 from surefind.errors import SourceError, SurefindError
 from surefind.files.access_head import BY_PATH, access_line
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.types import Document
@@ -42,7 +42,7 @@ class OverLimitError(SourceError):
 class Scope:
     """The state of reading one file and everything inside it."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: FileLimits = field(default_factory=FileLimits)
     readers: Readers = field(default_factory=Readers)
     complaints: list[tuple[str, str]] = field(default_factory=list)
     """(path of the member inside the file, or empty for the file itself; reason)"""
@@ -74,7 +74,7 @@ _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
 
 @contextlib.contextmanager
-def reading(limits: Limits, readers: Readers, alive: Callable[[], None] = lambda: None) -> Iterator[Scope]:
+def reading(limits: FileLimits, readers: Readers, alive: Callable[[], None] = lambda: None) -> Iterator[Scope]:
     """Makes a new scope the current one for the block."""
     scope = Scope(limits, readers, alive=alive)
     token = _SCOPE.set(scope)

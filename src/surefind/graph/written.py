@@ -38,7 +38,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Writer:
+class SummaryWriter:
     """The language model that writes summaries, and its prompt."""
 
     model: str | None

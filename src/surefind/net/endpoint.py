@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindError, UsageError
 from surefind.net import redact, trust
-from surefind.net.connections import Connections
+from surefind.net.connections import SharedClient
 from surefind.net.trust import is_local
 
 _LONGEST_WAIT = 60.0
@@ -68,7 +68,7 @@ class Endpoint:
         self._headers = headers or self._bearer
         self._advice = advice
         self._answered = False
-        self._connections = Connections(partial(_open, connections, url))
+        self._connections = SharedClient(partial(_open, connections, url))
         weakref.finalize(self, self._connections.close)  # at the latest when the program ends
 
     def post(self, body: dict[str, Any], total: float | None = None) -> Any:

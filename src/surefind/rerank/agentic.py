@@ -46,7 +46,7 @@ _LONGEST = 300
 
 
 @dataclass
-class _State:
+class _Progress:
     """The progress of one query."""
 
     lists: list[Rankings]
@@ -108,15 +108,15 @@ class Agentic(Stage):
         self._add_notes(states)
         return reordered(rankings, [_decided(state) for state in states], k, self.name)
 
-    def _start(self, query: Query, rankings: Rankings, row: int) -> _State:
+    def _start(self, query: Query, rankings: Rankings, row: int) -> _Progress:
         before = _one(rankings, row)
-        return _State([before], before.row(0)[0][: self.look].tolist(), [query.text])
+        return _Progress([before], before.row(0)[0][: self.look].tolist(), [query.text])
 
     def _step(
         self,
         step: int,
         queries: Sequence[Query],
-        states: Sequence[_State],
+        states: Sequence[_Progress],
         active: Sequence[int],
         passages: Passages,
         services: Services,
@@ -149,7 +149,7 @@ class Agentic(Stage):
     def _messages(
         self,
         query: Query,
-        state: _State,
+        state: _Progress,
         view: Sequence[int],
         step: int,
         passages: Passages,
@@ -161,11 +161,11 @@ class Agentic(Stage):
             passages=shown(passages[view], self.passage_tokens), left=self.steps - step, branch=self.branch,
         )  # fmt: skip
 
-    def _new(self, searches: Sequence[str], state: _State) -> list[str]:
+    def _new(self, searches: Sequence[str], state: _Progress) -> list[str]:
         known = {text.casefold() for text in state.searches}
         return [text for text in searches if text.casefold() not in known][: self.branch]
 
-    def _search(self, states: Sequence[_State], wanted: dict[int, list[str]], reach: Reaching, depth: int) -> None:
+    def _search(self, states: Sequence[_Progress], wanted: dict[int, list[str]], reach: Reaching, depth: int) -> None:
         """Runs all searches in one batch; each query then looks at unseen passages, the best of each search first."""
         owners = [(i, text) for i, texts in wanted.items() for text in texts]
         found = reach.search([Query(text) for _, text in owners], depth)
@@ -178,7 +178,7 @@ class Agentic(Stage):
             turns = [row[place] for place in range(self.look) for row in rows if place < len(row)]
             states[i].look = list(dict.fromkeys(turns))[: self.look]
 
-    def _add_notes(self, states: Sequence[_State]) -> None:
+    def _add_notes(self, states: Sequence[_Progress]) -> None:
         if len(states) == 1:
             for sentence in states[0].log:
                 note(sentence)
@@ -209,7 +209,7 @@ def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -
     return f"step {step}: {evidence} passages are evidence, {then}"
 
 
-def _decided(state: _State) -> list[tuple[int, float]]:
+def _decided(state: _Progress) -> list[tuple[int, float]]:
     """The evidence, then the rest by reciprocal rank over all searches; empty if there is no evidence and no search."""
     if not state.evidence and len(state.lists) == 1:
         return []

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from surefind.abilities import Part
 from surefind.disk.arrays import check_length, check_range, read_array
-from surefind.retrieve._counting import Statistics
+from surefind.retrieve._counting import TermStatistics
 from surefind.retrieve._joined import Division
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._terms import compiled
@@ -42,7 +42,7 @@ class JoinedPostings:
         lengths = sum(int(one.lengths[alive[i]].sum(dtype=np.int64)) for i, one in enumerate(given))
         average = max(1.0, lengths / max(1, len(self)))
         df = _frequencies([one.vocabulary for one in given], self._live)
-        self.parts = [one.among(Statistics(len(self), average, df[i])) for i, one in enumerate(given)]
+        self.parts = [one.among(TermStatistics(len(self), average, df[i])) for i, one in enumerate(given)]
         self.analyzer = given[0].analyzer
 
     def __len__(self) -> int:

@@ -20,7 +20,7 @@ from surefind.llm.reply import read_object, same_words
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Fuser, Index, Services
-from surefind.retrieve._wrapping import Row, View, Wrapping, padded
+from surefind.retrieve._wrapping import Row, Wrapped, Wrapping, padded
 from surefind.spec import Stage, require
 from surefind.types import Mask, Query, Rankings
 
@@ -98,7 +98,7 @@ def read_rewrites(reply: str, query: str, most: int) -> list[str]:
     return found[:most]
 
 
-class _Rewritten(View):
+class _Rewritten(Wrapped):
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         if not queries or not len(self):
             found = self.plain(retriever, queries, k, allow)

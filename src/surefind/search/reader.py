@@ -42,7 +42,7 @@ MAX_K = 1_000
 """The most hits that one search may request or skip."""
 
 
-class Reader:
+class Searcher:
     """Searches one generation in one layout."""
 
     def __init__(

@@ -17,7 +17,7 @@ from surefind.errors import StoreError
 from surefind.store._database import CatalogueRows
 from surefind.store._schema import CHUNK, TABLES
 from surefind.store.checksums import checksum, chunk_digest
-from surefind.store.rows import Entry, Member
+from surefind.store.rows import ChunkEntry, Member
 from surefind.store.versions import LIVE, Versions, batched
 from surefind.text.places import line_mark, line_of
 from surefind.types import Chunk, Place
@@ -191,11 +191,11 @@ class ChunkRows:
 
     def entries(
         self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None
-    ) -> list[Entry]:
+    ) -> list[ChunkEntry]:
         """Reads chunks by (version, seq), with the facts of their documents; with `spans`, reads these spans of the
         documents in place of the chunks, and their lines. It uses two statements for up to 500 chunks, since threads
         wait for each other between statements. A chunk that a writer has deleted since is missing from the list."""
-        rows: dict[tuple[int, int], Entry] = {}
+        rows: dict[tuple[int, int], ChunkEntry] = {}
         for at in range(0, len(wanted), _MOST):
             some = wanted[at : at + _MOST]
             found = self._db.execute(
@@ -252,23 +252,23 @@ class ChunkRows:
         self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")
 
 
-def _found(chunk: Sequence[Any], version: Sequence[Any]) -> Entry:
+def _found(chunk: Sequence[Any], version: Sequence[Any]) -> ChunkEntry:
     """Joins a row of `chunks` and its row of `versions`; the text is still missing."""
     _, number, _, _, start, end, headings, context, *_ = chunk
     _, document_id, source, path, *_, title, _, metadata, _, places, _, _, _, _ = version
     listed = tuple(Place(*place) for place in json.loads(places)) if places != "[]" else ()
     above = tuple(json.loads(headings)) if headings != "[]" else ()
     about = json.loads(metadata) if metadata != "{}" else {}
-    return Entry(document_id, start, end, "", above, context, title, about, number, listed, source, path)
+    return ChunkEntry(document_id, start, end, "", above, context, title, about, number, listed, source, path)
 
 
-def _line_start(entry: Entry, start: int) -> int:
+def _line_start(entry: ChunkEntry, start: int) -> int:
     """The character from which the text must be read so that lines can be counted."""
     mark = line_mark(entry.places, start)
     return mark.start if mark else start
 
 
-def _with_text(entry: Entry, span: tuple[int, int], text: str, at: int) -> Entry:
+def _with_text(entry: ChunkEntry, span: tuple[int, int], text: str, at: int) -> ChunkEntry:
     """Adds the text of a span, which was read from `at` on, and its first and last line."""
     start, end = span
     first = line_of(entry.places, start, text, at)

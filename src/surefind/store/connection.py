@@ -135,7 +135,7 @@ class _Closing:
         self._connection.close()
 
 
-class Connections:
+class ConnectionPool:
     """One connection for each thread to the file `path`. `connect` makes it when the thread first asks."""
 
     def __init__(self, path: Path, connect: Callable[[Path], Connection]) -> None:

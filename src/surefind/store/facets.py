@@ -18,7 +18,7 @@ import numpy as np
 
 from surefind.access import PATH, Filter
 from surefind.errors import UsageError
-from surefind.store.columns import Column, Columns
+from surefind.store.columns import Columns, MetaColumn
 from surefind.types import BoolArray
 
 FEWEST, MOST = 2, 50
@@ -66,13 +66,13 @@ def facets_of(
     return tuple(found)
 
 
-def _values(key: str, column: Column, seen: BoolArray) -> list[int]:
+def _values(key: str, column: MetaColumn, seen: BoolArray) -> list[int]:
     """Returns the codes of the values that can be chosen; none if these documents have too many values."""
     codes = np.flatnonzero(np.bincount(column.codes[seen[column.documents]])).tolist()
     return [] if len(codes) > MOST else [code for code in codes if _can_filter(key, column.values[code])]
 
 
-def _helps(column: Column, shown: Sequence[int], seen: BoolArray) -> bool:
+def _helps(column: MetaColumn, shown: Sequence[int], seen: BoolArray) -> bool:
     """Returns whether a key tells documents apart that people would tell apart."""
     having = len(np.unique(column.documents[seen[column.documents]]))
     values = [column.values[code] for code in shown]
@@ -81,7 +81,7 @@ def _helps(column: Column, shown: Sequence[int], seen: BoolArray) -> bool:
     return enough and addresses * 2 < len(values)
 
 
-def _folders(column: Column, seen: BoolArray, where: Sequence[Filter]) -> list[int]:
+def _folders(column: MetaColumn, seen: BoolArray, where: Sequence[Filter]) -> list[int]:
     """Returns the codes of the folders that can be chosen: the first level on which there is a choice, and what is in
     the folders that are chosen."""
     codes = np.flatnonzero(np.bincount(column.codes[seen[column.documents]])).tolist()
@@ -97,7 +97,7 @@ def _folders(column: Column, seen: BoolArray, where: Sequence[Filter]) -> list[i
     return list(dict.fromkeys([*level[:MOST], *picked, *opened[:MOST]]))
 
 
-def _counts(column: Column, shown: Sequence[int], documents: BoolArray) -> list[int]:
+def _counts(column: MetaColumn, shown: Sequence[int], documents: BoolArray) -> list[int]:
     """Returns how many of these documents have each of the shown values. A document that lists a value twice counts
     once."""
     row_of = np.full(len(column.values), -1, np.int32)

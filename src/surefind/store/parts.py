@@ -36,7 +36,7 @@ _TIMES = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class StoredPart:
     """A part on disk: its key, and the place of each of its chunks in the whole; -1 if the chunk is gone."""
 
     key: str
@@ -51,7 +51,7 @@ class Piece:
 class _Whole:
     """An index of parts, to be saved."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[StoredPart]
     index: Index
 
     def save(self, folder: Path) -> None:
@@ -98,9 +98,9 @@ class Parts:
                 raise CorruptIndexError(f"The index in {self.store.folder / key} does not fit its parts.")
         return self.store.read(key, lambda folder: retriever.join(parts, services, folder))
 
-    def _pieces(self, folder: Path) -> list[Piece]:
+    def _pieces(self, folder: Path) -> list[StoredPart]:
         keys = self.keys(folder.name)
-        return [Piece(key, read_array(folder / f"places-{i}.npy", np.int32)) for i, key in enumerate(keys)]
+        return [StoredPart(key, read_array(folder / f"places-{i}.npy", np.int32)) for i, key in enumerate(keys)]
 
     def crowded(self, key: str) -> bool:
         """Returns whether `merge` should merge the parts of an index, and has not done so."""
@@ -131,7 +131,7 @@ class Parts:
         self.store.save(_merged_key(key), made, retriever.index_spec)
         return _merged_key(key)
 
-    def left(self, key: str, count: int, origin: IntArray) -> list[Piece]:
+    def left(self, key: str, count: int, origin: IntArray) -> list[StoredPart]:
         """Returns the sound parts of an earlier index of `count` chunks, with places in the new one. `origin` has the
         earlier place of each chunk, or -1. An index without parts, or whose parts were merged, is one part; a damaged
         part is deleted."""
@@ -139,7 +139,7 @@ class Parts:
         now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
         whole = _merged_key(key) if self.store.sound(_merged_key(key)) else key
         pieces = (self.store.read(key, self._pieces) if whole == key else []) or [
-            Piece(whole, np.arange(count, dtype=np.int32))
+            StoredPart(whole, np.arange(count, dtype=np.int32))
         ]
         found = []
         for piece in pieces:
@@ -147,14 +147,14 @@ class Parts:
                 self.store.drop(piece.key)
                 continue
             places = np.where(piece.places >= 0, now[np.maximum(piece.places, 0)], -1).astype(np.int32)
-            found.append(Piece(piece.key, places))
+            found.append(StoredPart(piece.key, places))
         return [piece for piece in found if piece.alive]
 
     def grow(
         self,
         key: str,
         count: int,
-        pieces: Sequence[Piece],
+        pieces: Sequence[StoredPart],
         chunks_at: Callable[[Longs], Sequence[Chunk]],
         retriever: Growing,
         services: Services,
@@ -173,13 +173,13 @@ class Parts:
                 reuse = self._reuse(merged, others, count, retriever, services)
                 made = retriever.build(chunks_at(others), services, reuse, progress)
                 self.store.save(own, made, retriever.index_spec)
-            kept = [*kept, Piece(own, others.astype(np.int32))]
+            kept = [*kept, StoredPart(own, others.astype(np.int32))]
         if [piece.key for piece in kept] != [key]:
             parts = [Part(self.store.load(one.key, retriever, services), one.places) for one in kept]
             self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec)
 
     def _reuse(
-        self, merged: Sequence[Piece], others: Longs, count: int, retriever: Growing, services: Services
+        self, merged: Sequence[StoredPart], others: Longs, count: int, retriever: Growing, services: Services
     ) -> Reuse | None:
         """Returns the parts that are merged into the new one as one index, and the place of each chunk in it."""
         if not merged:
@@ -198,7 +198,7 @@ class Parts:
         return Reuse(retriever.join(parts, services), numbers[others])
 
 
-def staying(pieces: Sequence[Piece], count: int) -> list[Piece]:
+def staying(pieces: Sequence[StoredPart], count: int) -> list[StoredPart]:
     """Returns the parts that stay as they are in an index of `count` chunks, the largest first. The others are merged
     into the new part."""
     if not pieces or count < LEAST:
@@ -216,7 +216,7 @@ def staying(pieces: Sequence[Piece], count: int) -> list[Piece]:
     return kept
 
 
-def _scattered(pieces: Sequence[Piece], count: int, share: int) -> bool:
+def _scattered(pieces: Sequence[StoredPart], count: int, share: int) -> bool:
     """Whether more than one chunk in `share` is gone from the largest part, or outside it."""
     largest = max(pieces, key=lambda piece: piece.alive)
     gone, outside = len(largest.places) - largest.alive, count - largest.alive

@@ -25,7 +25,7 @@ _NEEDED = ("torch", "onnx", "safetensors")
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """The parameters of one training; "" means the default for the kind."""
 
     kind: Kind
@@ -73,7 +73,7 @@ def need_torch() -> None:
         )
 
 
-def start_folder(job: Job, pipeline: Pipeline) -> Path:
+def start_folder(job: TrainingJob, pipeline: Pipeline) -> Path:
     """The folder of the initial weights: the one given with --start, or that of the pipeline's own encoder if it can be
     trained, or of a bundled model."""
     if job.start:

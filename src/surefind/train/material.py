@@ -28,7 +28,7 @@ from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
 from surefind.fusion.predictors import Norm, blend
 from surefind.kb import KnowledgeBase
-from surefind.measure.gains import Judge, Places
+from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.lss import Labeller
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
@@ -62,7 +62,7 @@ class Half:
     rankings: tuple[Rankings, ...]
     """The rankings to fuse; with `missing=score`, every candidate has a score in each."""
     measure: Measure
-    places: Places
+    places: ChunkSpans
     labeller: Labeller
     parents: Callable[[IdArray], IdArray | None] = lambda ids: None
     """The parent of each id, if the layout searches children and returns parents; otherwise None."""

@@ -28,7 +28,7 @@ from surefind.measure.names import Measure
 from surefind.measure.permutation import permutation_p
 from surefind.measure.statistics import Interval, bootstrap
 from surefind.prompts.meter import money
-from surefind.tune.limits import Limits
+from surefind.tune.limits import TuningLimits
 from surefind.tune.race import FIRST, Drop, Race, blocks
 from surefind.tune.space import near
 
@@ -114,7 +114,7 @@ class Tuner:
         bench: Bench,
         exam: Exam,
         measure: Measure,
-        limits: Limits,
+        limits: TuningLimits,
         minutes: float | None = None,
         seed: int = 0,
         watch: OnStanding | None = None,

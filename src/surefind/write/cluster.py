@@ -21,14 +21,14 @@ from typing import Any, Self
 
 from surefind import __version__
 from surefind.errors import MissingPartError, SourceError, StoreError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.opening import read_bytes
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.store.cache import Cache, remove
 from surefind.write.children import settings_of
 from surefind.write.node import installed_version, prepared_here
-from surefind.write.prepare import Prepared, Task, from_data
+from surefind.write.prepare import Prepared, PrepareTask, from_data
 from surefind.write.reading import Reading, check_answer
 
 _RETRIES = 5
@@ -101,7 +101,7 @@ def nodes(ray: Any) -> list[Any]:
 class ClusterReading(Reading):
     """Does what `Reading` does, on the nodes of a cluster."""
 
-    def __init__(self, readers: Readers, limits: Limits, address: str, checkpoint: Path) -> None:
+    def __init__(self, readers: Readers, limits: FileLimits, address: str, checkpoint: Path) -> None:
         super().__init__(readers, limits)
         self._address = address
         self._checkpoint = Cache(checkpoint, "prepared", ["answer BLOB"])
@@ -133,7 +133,7 @@ class ClusterReading(Reading):
 
     def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
         data = read_bytes(path, real, self.limits.file_mb)
-        request = Task(str(reader), str(path), document_id, layout).to_json()
+        request = PrepareTask(str(reader), str(path), document_id, layout).to_json()
         return from_data(check_answer(self._prepared(request, str(path), data)))
 
     def answer(self, request: str) -> dict[str, Any]:

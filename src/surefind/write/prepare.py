@@ -41,7 +41,7 @@ _LONGEST_TITLE = 1000
 
 
 @dataclass(frozen=True)
-class Task:
+class PrepareTask:
     """The file to prepare, and how."""
 
     reader: str
@@ -83,7 +83,7 @@ class Prepared:
     """(member of the file or "", reason) of each part that could not be read."""
 
 
-def prepare(task: Task, here: Scope) -> Prepared:
+def prepare(task: PrepareTask, here: Scope) -> Prepared:
     """Reads the documents of a file and cuts them."""
     reader = spec.make("read", task.reader)
     path = Path(task.path)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surefind.exam._words import terms
-from surefind.exam.by_llm.passages import Passage
+from surefind.exam.by_llm.passages import SourcePassage
 from surefind.llm.reply import read_object
 from surefind.text.scripts import count_words
 
@@ -41,7 +41,7 @@ _ALIKE = 0.8
 class Question:
     text: str
     answer: str
-    passages: tuple[Passage, ...]
+    passages: tuple[SourcePassage, ...]
     start: int
     end: int
     """`start` and `end` are the answer's offsets in the document of `passages[0]`."""
@@ -50,7 +50,7 @@ class Question:
 
 
 def read_questions(
-    reply: str, passages: Sequence[Passage], shared: Sequence[str] = ()
+    reply: str, passages: Sequence[SourcePassage], shared: Sequence[str] = ()
 ) -> tuple[list[Question], list[str]]:
     """The usable questions in a reply, and the reasons why the others are not."""
     found = read_object(reply)
@@ -65,7 +65,7 @@ def read_questions(
     return made, refused
 
 
-def _question(row: Any, passages: Sequence[Passage], shared: tuple[str, ...]) -> Question | str:
+def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ...]) -> Question | str:
     """A question, or what is wrong with it."""
     text, answer = (row.get("question"), row.get("answer")) if isinstance(row, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(answer, str) or not answer.strip() or not terms(text):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from operator import itemgetter
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._names import named
 from surefind.text.scripts import HANGUL, UNSPACED, pattern
 from surefind.text.sentences import sentence_spans
@@ -27,16 +27,16 @@ Spans = list[tuple[int, int]]
 
 
 def entity_lookup(corpus: ExamDocuments) -> Drafts:
-    asking = _Asking(corpus)
+    asking = _EntityQuestions(corpus)
 
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         for entity in asking.places(document):
-            yield Draft(entity, partial(asking.ask, document, entity))
+            yield QuestionSeed(entity, partial(asking.ask, document, entity))
 
     return drafts
 
 
-class _Asking:
+class _EntityQuestions:
     """Remembers the names and lines of the documents it has read."""
 
     def __init__(self, corpus: ExamDocuments) -> None:
@@ -55,7 +55,7 @@ class _Asking:
             self._places[document.id] = dict(found)
         return self._places[document.id]
 
-    def ask(self, document: Document, entity: str) -> Candidate | None:
+    def ask(self, document: Document, entity: str) -> PossibleQuestion | None:
         # Every document that contains the words, in any case, fits the question: either all are judged, or none.
         documents = holders(self._corpus, document, entity)
         if not 0 < len(documents) <= MOST or any(entity not in self.places(one) for one in documents):
@@ -65,7 +65,7 @@ class _Asking:
             for one in documents
             for span in self._sentences(one, self.places(one)[entity])
         )
-        return Candidate(entity, documents[0].id, judgments)
+        return PossibleQuestion(entity, documents[0].id, judgments)
 
     def _sentences(self, document: Document, starts: list[int]) -> Spans:
         """The sentences around the given offsets, each once; a sentence never crosses a line. A line may contain many

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain, terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
@@ -32,12 +32,12 @@ def faq(corpus: ExamDocuments) -> Drafts:
     for text, judgment in _asked(corpus):
         if count_words(text) >= _FEWEST and is_prose(text):
             found[frozenset(terms(text))].append((text, judgment))
-    drafts: dict[str, list[Draft]] = defaultdict(list)
+    drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
     for asked in found.values():
         if len({judgment.document for _, judgment in asked}) == 1:
             text, judgment = asked[0]
-            candidate = Candidate(text, judgment.document, tuple(judgment for _, judgment in asked))
-            drafts[judgment.document].append(Draft.of(candidate))
+            candidate = PossibleQuestion(text, judgment.document, tuple(judgment for _, judgment in asked))
+            drafts[judgment.document].append(QuestionSeed.of(candidate))
     return lambda document: drafts[document.id]
 
 

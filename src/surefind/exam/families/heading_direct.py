@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._headings import Heading
 from surefind.exam._words import terms
 from surefind.exam.model import Judgment
@@ -47,18 +47,18 @@ def generic_terms() -> frozenset[str]:
 
 
 def heading_direct(corpus: ExamDocuments) -> Drafts:
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         for heading in corpus.headings(document):
             text = clean_heading(heading.text)
             if text:
-                yield Draft(text, partial(_ask, corpus, text, heading))
+                yield QuestionSeed(text, partial(_ask, corpus, text, heading))
 
     return drafts
 
 
-def _ask(corpus: ExamDocuments, text: str, heading: Heading) -> Candidate | None:
+def _ask(corpus: ExamDocuments, text: str, heading: Heading) -> PossibleQuestion | None:
     judgments = judged(corpus, heading)
-    return Candidate(text, heading.document.id, judgments) if judgments else None
+    return PossibleQuestion(text, heading.document.id, judgments) if judgments else None
 
 
 def clean_heading(heading: str) -> str:

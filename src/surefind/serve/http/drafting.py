@@ -7,7 +7,7 @@ what the document says now is shown only to callers who may read it.
 
 from __future__ import annotations
 
-from surefind.desk.difference import Line, difference
+from surefind.desk.difference import DiffLine, difference
 from surefind.desk.review import check_approved, check_seen, comments
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Comment, Draft, Revision
@@ -128,7 +128,7 @@ def lines_to_comment(service: Service, caller: Caller, draft: Draft, revision: i
     return len(known_text(service, caller, seen_revision(service, caller, draft.number, revision)).splitlines())
 
 
-def changed_lines(before: str, after: str) -> tuple[list[Line], int]:
+def changed_lines(before: str, after: str) -> tuple[list[DiffLine], int]:
     """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
     very long texts would take more time and memory than a server has to spare."""
     old, new = (text[:_COMPARED].splitlines()[:_COMPARED_LINES] for text in (before, after))

@@ -24,7 +24,7 @@ from surefind.errors import SurefindError
 from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.problems import LOG, problem, surefind_problem
-from surefind.serve.http.rate import Places
+from surefind.serve.http.rate import LongRequests
 from surefind.serve.http.settings import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -84,7 +84,7 @@ class Guard:
         self._present = present
         self._reading = reading
         self._admit = admit
-        self._streams = Places("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
+        self._streams = LongRequests("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

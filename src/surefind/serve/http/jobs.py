@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from surefind.errors import LockedError, NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, Scope
-from surefind.serve.events import Failure, Message, ProgressEvent, Result, read
+from surefind.serve.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.serve.http.metrics import Metrics
 
 State = Literal["running", "finished", "failed", "cancelled"]
@@ -71,7 +71,7 @@ class Job:
     error: str = ""
     error_kind: str = ""
     """The name of the error's class."""
-    told: list[ProgressEvent | Message] = field(default_factory=list)
+    told: list[ProgressEvent | Notice] = field(default_factory=list)
     """How far it is, and what it says."""
     skipped: int = 0
     """Events at the beginning that are no longer kept."""
@@ -156,7 +156,7 @@ class Jobs:
         )
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, ProgressEvent | Message | None]]:
+    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, ProgressEvent | Notice | None]]:
         """Yields each event with its number, and the number of the end, without an event. Yields (0, None) when nothing
         has happened for a while, so that the connection stays open."""
         number = after
@@ -211,10 +211,10 @@ async def _listen(job: Job, stream: asyncio.StreamReader) -> Failure | None:
 async def _overhear(job: Job, stream: asyncio.StreamReader) -> None:
     """Takes what the process of a job writes past us, such as warnings of libraries, for messages to the owner."""
     async for line in stream:
-        await _keep(job, Message(line.decode(errors="replace").rstrip()))
+        await _keep(job, Notice(line.decode(errors="replace").rstrip()))
 
 
-async def _keep(job: Job, event: ProgressEvent | Message) -> None:
+async def _keep(job: Job, event: ProgressEvent | Notice) -> None:
     job.told.append(event)
     if len(job.told) > _EVENTS:
         del job.told[0]

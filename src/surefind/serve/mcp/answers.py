@@ -22,7 +22,7 @@ _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolReply:
     text: str
     data: dict[str, Any] = field(default_factory=dict)
 

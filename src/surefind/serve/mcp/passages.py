@@ -23,7 +23,7 @@ _LONGEST_TOKEN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PassageForms:
     """A passage in both forms."""
 
     text: str
@@ -34,7 +34,7 @@ class Shown:
         return size(self.text, self.data)
 
 
-def show(hit: Hit, budget: int, note: str = "") -> Shown:
+def show(hit: Hit, budget: int, note: str = "") -> PassageForms:
     """Shows a hit with as much of its text as fits into `budget` tokens; with very little text if its head alone is
     longer."""
     shown = _shown(hit, hit, note)
@@ -48,14 +48,14 @@ def show(hit: Hit, budget: int, note: str = "") -> Shown:
     return _shown(hit, Extent(None, least).cut(hit), note)
 
 
-def _shown(whole: Hit, hit: Hit, note: str) -> Shown:
+def _shown(whole: Hit, hit: Hit, note: str) -> PassageForms:
     body = _marked(hit)
     before, after = hit.start > whole.start, hit.end < whole.end
     body = f"{'… ' if before else ''}{body}{' …' if after else ''}"
     headings = [whole.title or whole.document, *(one for one in whole.headings if one != whole.title)]
     title = one_line(" › ".join(headings))
     parts = [f"id {hit.id}", one_line(hit.citation), *([note] if note else [])]
-    return Shown(f"{title}\n{' · '.join(parts)}\n{quoted(body)}", _data(hit, title, body, note))
+    return PassageForms(f"{title}\n{' · '.join(parts)}\n{quoted(body)}", _data(hit, title, body, note))
 
 
 def _data(hit: Hit, title: str, body: str, note: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
-from surefind.serve.mcp.answers import Answer, one_line
+from surefind.serve.mcp.answers import ToolReply, one_line
 from surefind.serve.mcp.arguments import Arguments
 
 DESCRIPTION = (
@@ -26,7 +26,7 @@ class ProposeArguments(Arguments):
     text: str = Field(max_length=_LONGEST, description="The whole text, in Markdown.")
 
 
-def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
+def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> ToolReply:
     """Makes a draft, which keeps the metadata and the access list of its document. Whether the document exists changes
     nothing that the caller sees."""
     name = given.document.strip()
@@ -41,4 +41,4 @@ def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> Answer:
         f"Draft {version.number} of {one_line(name)} waits for review. It is not published, and no search finds it. "
         f"A person publishes it with: surefind draft publish {version.number}."
     )
-    return Answer(text, {"version": version.number, "document": name, "state": version.state})
+    return ToolReply(text, {"version": version.number, "document": name, "state": version.state})

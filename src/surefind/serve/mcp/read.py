@@ -12,7 +12,7 @@ from surefind.kb import KnowledgeBase
 from surefind.prompts.fence import harmless
 from surefind.search.extent import MOST_AROUND, Extent
 from surefind.search.reader import MAX_QUERY
-from surefind.serve.mcp.answers import Answer, one_line, quoted, size
+from surefind.serve.mcp.answers import ToolReply, one_line, quoted, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.pages import page_of, pages
 from surefind.serve.mcp.passages import show
@@ -34,24 +34,24 @@ class ReadArguments(Arguments):
     max_tokens: MaxTokens
 
 
-def read(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
+def read(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolReply:
     """Reads a passage or a page."""
     if bool(given.id) == bool(given.document):
         raise UsageError("Give either id, of a passage, or document, a name.")
     return _passage(kb, access, given) if given.id else _page(kb, access, given)
 
 
-def _passage(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
+def _passage(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolReply:
     reader = kb.reader()
     hit = reader.passage(given.id, access, Extent(given.around), given.query)
     spans = pages(reader.document(hit.document, access)[0].text)
     found = hit.matched[0] if hit.matched else hit.start
     note = f"page {page_of(spans, found)} of {len(spans)} of its document"
     shown = show(hit, given.max_tokens, note)
-    return Answer(shown.text, shown.data)
+    return ToolReply(shown.text, shown.data)
 
 
-def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
+def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolReply:
     document, about = kb.reader().document(given.document, access)
     spans = pages(document.text)
     if given.page > len(spans):
@@ -61,7 +61,7 @@ def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
     where = f"{one_line(about.document)} · page {given.page} of {len(spans)} · version {about.version}"
     data: dict[str, Any] = {"document": about.document, "title": title, "page": given.page, "pages": len(spans)}
     text, data["text"] = _fitted(f"{title}\n{where}", data, harmless(document.text[start:end]).strip(), given)
-    return Answer(text, data)
+    return ToolReply(text, data)
 
 
 def _fitted(head: str, data: dict[str, Any], body: str, given: ReadArguments) -> tuple[str, str]:

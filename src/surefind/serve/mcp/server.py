@@ -33,7 +33,7 @@ from surefind.access import Access
 from surefind.errors import SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.serve.mcp import ask, browse, propose, read, search
-from surefind.serve.mcp.answers import Answer
+from surefind.serve.mcp.answers import ToolReply
 from surefind.serve.mcp.arguments import Arguments
 
 INSTRUCTIONS = (
@@ -51,7 +51,7 @@ class _Kind:
     name: str
     description: str
     arguments: type[Arguments]
-    run: Callable[[KnowledgeBase, Any, Any], Answer]
+    run: Callable[[KnowledgeBase, Any, Any], ToolReply]
     """Takes what the caller may read or, if the tool writes, who the caller is; then the arguments."""
     writes: bool = False
 

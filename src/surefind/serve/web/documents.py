@@ -14,7 +14,7 @@ from surefind.access import Access, access_lists
 from surefind.desk.source import shown
 from surefind.errors import NotFoundError, NothingIndexedError
 from surefind.kb.decisions import Decision
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import changed_lines, sees
 from surefind.serve.http.retiring import restorable, retired
@@ -27,7 +27,7 @@ from surefind.store.rows import Version
 router = APIRouter(include_in_schema=False)
 _SHOWN = 200
 """Documents of a folder, or of a filter, that are shown at a time."""
-_words: WeakKeyDictionary[Reader, dict[str, str]] = WeakKeyDictionary()
+_words: WeakKeyDictionary[Searcher, dict[str, str]] = WeakKeyDictionary()
 """The name and the title of each document of a generation, in small letters, once somebody has filtered them."""
 
 
@@ -111,7 +111,7 @@ def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
 
 
 def _made(
-    reader: Reader, caller: Caller, path: str, folders: list[Folder], ids: list[str], start: int, total: int
+    reader: Searcher, caller: Caller, path: str, folders: list[Folder], ids: list[str], start: int, total: int
 ) -> Level:
     shown_ids = ids[start : start + _SHOWN]
     versions = dict(reader.view.readable(caller.access()))
@@ -203,7 +203,7 @@ def _document(
 
 
 def _marked(
-    reader: Reader, caller: Caller, document_id: str, passage: str, q: str
+    reader: Searcher, caller: Caller, document_id: str, passage: str, q: str
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the characters of a passage, and of its best sentence; zeros if the passage is gone."""
     try:

@@ -18,7 +18,7 @@ from surefind.errors import NothingIndexedError
 from surefind.graph.summaries import summarise
 from surefind.graph.view import render, view
 from surefind.running.cache import BoundedCache
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.graph_figures import GRAPH, figures, graph_of
 from surefind.serve.http.service import Served, Service
@@ -37,7 +37,7 @@ _TOP = 60
 """Entities that the page without a script lists."""
 Drawn = tuple[str, dict[str, Any]]
 """The map as a page, and the figures of the graph."""
-_pages: WeakKeyDictionary[Reader, BoundedCache[frozenset[str], Drawn]] = WeakKeyDictionary()
+_pages: WeakKeyDictionary[Searcher, BoundedCache[frozenset[str], Drawn]] = WeakKeyDictionary()
 """By reader: a new generation, or new access rules, come with a new reader."""
 
 
@@ -80,7 +80,7 @@ def _found(service: Service, caller: Caller) -> Drawn | None:
     return pages.get(access.groups) or pages.put(access.groups, _drawn(reader, access))
 
 
-def _drawn(reader: Reader, access: Access) -> Drawn:
+def _drawn(reader: Searcher, access: Access) -> Drawn:
     graph, grouped, opened = graph_of(reader, access)
     ids = opened.spans().ids
     summaries = summarise(graph, grouped)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from surefind.desk.difference import Line
+from surefind.desk.difference import DiffLine
 from surefind.text.blocks import joints
 
 NOWHERE = 0, 0
@@ -84,10 +84,10 @@ def _starts(lines: Sequence[str], between: Collection[int] = ()) -> Iterable[int
 
 
 @dataclass(frozen=True)
-class Part:
+class DiffPage:
     """A page of a difference."""
 
-    lines: Sequence[Line]
+    lines: Sequence[DiffLine]
     number: int
     """From 1."""
     count: int
@@ -96,7 +96,7 @@ class Part:
     """Lines after the last page that were not compared."""
 
 
-def part_of(lines: Sequence[Line], more: int, number: int = 1, line: int | None = None) -> Part:
+def part_of(lines: Sequence[DiffLine], more: int, number: int = 1, line: int | None = None) -> DiffPage:
     """Returns a page of a difference after which `more` lines were not compared: the page that has a `line` of the
     second text, or else the one with this number."""
     starts = [0, *(start - 1 for start in _starts([one.text for one in lines]))]
@@ -105,10 +105,10 @@ def part_of(lines: Sequence[Line], more: int, number: int = 1, line: int | None 
         number = sum(start <= at for start in starts)
     number = min(number, len(starts))
     shown = lines[starts[number - 1] : starts[number] if number < len(starts) else None]
-    return Part([_cut(one) for one in shown], number, len(starts), more)
+    return DiffPage([_cut(one) for one in shown], number, len(starts), more)
 
 
-def _cut(line: Line) -> Line:
+def _cut(line: DiffLine) -> DiffLine:
     """Returns a line without what is too long to be shown."""
     if len(line.text) <= _LONGEST:
         return line

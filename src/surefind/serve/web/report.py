@@ -34,7 +34,7 @@ _SMALL = 100_000
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """A configuration in the table of a benchmark."""
 
     name: str
@@ -78,7 +78,7 @@ def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple
     return saved_report(service.kb.data, caller, kind, report_id, lambda: service.readable(caller))
 
 
-def lines_of(data: dict[str, Any]) -> list[Line]:
+def lines_of(data: dict[str, Any]) -> list[ReportLine]:
     """Returns the rows of a benchmark, the best first. Reports of other versions lack some fields."""
     primary = data.get("primary", "")
     others = [name for name in data.get("measures", ()) if name != primary]
@@ -94,7 +94,7 @@ def lines_of(data: dict[str, Any]) -> list[Line]:
         rest = [measured.get(other, {}).get("mean") for other in others]
         where = quality["mean"], quality.get("low"), quality.get("high")
         p50 = row.get("latency_ms", {}).get("p50")
-        found.append(Line(name, row.get("spec", ""), row.get("letters", ""), *where, rest, p50, mark))
+        found.append(ReportLine(name, row.get("spec", ""), row.get("letters", ""), *where, rest, p50, mark))
     return sorted(found, key=lambda line: -line.mean)
 
 

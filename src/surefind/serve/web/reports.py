@@ -27,7 +27,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ReportsPage:
     """What the page shows."""
 
     reports: Sequence[Saved]
@@ -56,7 +56,7 @@ async def reports(request: Request, service: Served, exam: Annotated[str, Query(
     )  # fmt: skip
 
 
-def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
+def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:
     settings = service.kb.settings
     found = saved_reports(service.kb.data, caller)
     spec, layout = str(settings.named(settings.pipeline)), str(settings.layout)
@@ -66,7 +66,7 @@ def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
             counts[one.title] = counts.get(one.title, 0) + 1
     charted = [name for name, count in counts.items() if count > 1]
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
-    return Shelf(
+    return ReportsPage(
         found[:_SHOWN], max(0, len(found) - _SHOWN), history(found, chosen, spec, layout), charted, _exams(service),
         undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from surefind.store.backends.milvus.record import Record
 from surefind.store.backends.milvus.rows import key_of
 from surefind.store.backends.milvus.server import LONGEST, Server, Vector
 from surefind.store.backends.milvus.words import Analysis
-from surefind.store.table import Table
+from surefind.store.table import ChunkTable
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings, Wording
 
 _QUERIES = 64
@@ -38,7 +38,7 @@ class _Remote:
 
     kind: Vector
 
-    def __init__(self, server: Server, record: Record, table: Table) -> None:
+    def __init__(self, server: Server, record: Record, table: ChunkTable) -> None:
         self._server = server
         self._record = record
         self._table = table
@@ -112,7 +112,7 @@ class RemoteWords(_Remote):
 
     kind: Vector = "sparse"
 
-    def __init__(self, server: Server, record: Record, table: Table, analyzer: str) -> None:
+    def __init__(self, server: Server, record: Record, table: ChunkTable, analyzer: str) -> None:
         super().__init__(server, record, table)
         if record.words is None:
             raise CorruptIndexError(f"The record of {record.alias} has no statistics of words.")
@@ -172,7 +172,7 @@ class RemoteVectors(_Remote):
 
     kind: Vector = "dense"
 
-    def __init__(self, server: Server, record: Record, table: Table, embedder: QueryEmbedder) -> None:
+    def __init__(self, server: Server, record: Record, table: ChunkTable, embedder: QueryEmbedder) -> None:
         super().__init__(server, record, table)
         self._embedder = embedder
 

@@ -21,7 +21,7 @@ from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import compare_all, wilson
 from surefind.measure.thresholds import LEAST, chosen, thresholds
 from surefind.study.corpora import sampled
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.half import half_of
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
@@ -42,12 +42,12 @@ _SEED = 42
 _MEASURES = (*paper.KEY, "T5EM")
 
 
-def contenders(desk: Desk, before: Before) -> list[Contender]:
+def contenders(desk: RunContext, before: Before) -> list[Contender]:
     layout = LAYOUTS[winner(before)]
     return [desk.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
 
 
-def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     contender = next((one for one in allowed if one.name == LLM), allowed[-1])
     plain = replace(contender, pipeline=replace(contender.pipeline, rerank=(), name=""))
     scored = desk.score([plain], ["nDCG@10"])
@@ -97,7 +97,7 @@ def _asked(scored: Scored, half: Half, before: Before, sample: bool) -> tuple[Ha
     return half.taken(rows), alphas[rows]
 
 
-def _price(desk: Desk, contender: Contender) -> tuple[float, float]:
+def _price(desk: RunContext, contender: Contender) -> tuple[float, float]:
     """Median seconds and mean dollars to rerank a question."""
     timing = desk.bench.latency(desk.plan([contender], ["nDCG@10"]))[0]
     stage = timing["stages"][name_of(contender.pipeline.rerank[0])]
