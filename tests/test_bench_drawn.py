@@ -15,7 +15,7 @@ from helpers import Home
 from rerank_helpers import tiny_cross_encoder
 from surefind.bench.check import check_report, read_baseline
 from surefind.bench.cost import quote_for
-from surefind.bench.drawn import SIZE, USUAL, QuestionSample, drawn_part
+from surefind.bench.drawn import SAMPLE_QUESTIONS, USUAL, QuestionSample, drawn_part
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
@@ -59,11 +59,11 @@ def plan(tmp_path: Path) -> Plan:
 
 def test_the_same_questions_are_drawn_from_both_halves() -> None:
     part = drawn_part(QUERIES)
-    assert part is not None and abs(len(part) - SIZE) <= 1
+    assert part is not None and abs(len(part) - SAMPLE_QUESTIONS) <= 1
     shuffled = drawn_part(QUERIES[::-1])
     assert shuffled is not None and shuffled.asked[::-1].tolist() == part.asked.tolist()
     out = np.array(held_out(QUERIES))
-    assert part.asked[out].sum() == part.asked[~out].sum() == SIZE // 2
+    assert part.asked[out].sum() == part.asked[~out].sum() == SAMPLE_QUESTIONS // 2
 
 
 def test_a_short_exam_is_asked_as_a_whole() -> None:

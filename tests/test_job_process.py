@@ -40,8 +40,8 @@ def test_values_of_ours_are_written_by_their_fields() -> None:
 
 def test_what_libraries_print_is_no_event() -> None:
     program = (
-        "import os; from surefind.serve.events import Message; from surefind.serve.job_process import _Channel\n"
-        "channel = _Channel(); print('noise', flush=True); os.system('echo more'); channel.send(Message('told'))"
+        "import os; from surefind.serve.events import Notice; from surefind.serve.job_process import _Channel\n"
+        "channel = _Channel(); print('noise', flush=True); os.system('echo more'); channel.send(Notice('told'))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert [read(line.encode()) for line in ran.stdout.splitlines()] == [Notice("told")]

@@ -62,7 +62,7 @@ def small() -> Iterator[None]:
         for grid in ("LAYERS", "MLP_RATES", "BATCHES", "DROPOUTS", "DECAYS", "DEPTHS", "RATES", "SUBSAMPLES"):
             patch.setattr(alpha, grid, getattr(alpha, grid)[:1])
         patch.setattr(alpha, "TREES", (5, 10))
-        patch.setattr(_reranking, "_MOST", RERANKED)
+        patch.setattr(_reranking, "_MAX_RERANKED", RERANKED)
         patch.setattr(latency, "SAMPLE", 5)
         yield
     _layouts.LAYOUTS.clear()

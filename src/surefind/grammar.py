@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?![\w.]
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 20
 """The most levels of nested values in a spec."""
-_LONGEST_NUMBER = 100
+_MAX_NUMBER_CHARS = 100
 """The most characters of a number in a spec."""
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
@@ -160,7 +160,7 @@ class _SpecParser:
 
     def number(self, text: str) -> int | float:
         value = float(text)
-        if len(text) > _LONGEST_NUMBER or value in (float("inf"), float("-inf")):
+        if len(text) > _MAX_NUMBER_CHARS or value in (float("inf"), float("-inf")):
             raise SpecError(f"The number {text[:30]}… in a spec is too large.")
         return int(text) if re.fullmatch(r"[+-]?\d+", text) else value
 

@@ -22,7 +22,7 @@ from surefind.types import SearchResult
 
 PASSAGES = 5
 """Passages that an answer is made from."""
-LEAST = 0.15
+MIN_PROBABILITY = 0.15
 """The probability below which nothing is quoted, whatever the settings say (docs/results/answers.md)."""
 _EXTENT = Extent(None, 2_000)
 """What the model reads of each passage."""
@@ -80,7 +80,7 @@ def _quoted(result: SearchResult, least: float, note: str = "") -> Answer:
         first = result.hits[0]
         start, end = first.sentence or (first.start, first.end)
         sentences = (Cited(" ".join(first.text[start - first.start : end - first.start].split()), (first.rank,)),)
-    if sure < max(least, LEAST):
+    if sure < max(least, MIN_PROBABILITY):
         return Answer(result.query, (), result, note=note, confidence=sure, closest=result.hits[0])
     return Answer(result.query, sentences, result, note=note, confidence=sure)
 

@@ -37,7 +37,7 @@ OWNER = Access.owner()
 """Training and timings use all documents, whatever their access rules."""
 _BATCH = 256
 """Queries per search call; progress is reported and the budget checked between calls."""
-_SEEN = 10
+_MIN_RANKED = 10
 """Every ranking has at least this many passages, so that all measures up to @10 share one retrieval."""
 
 
@@ -212,7 +212,7 @@ class Bench:
             self._ahead(self, plan)
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
-        want = max(_SEEN, *(measure.k for measure in plan.measures))
+        want = max(_MIN_RANKED, *(measure.k for measure in plan.measures))
         part = drawn_part(plan.exam.queries) if any(contender.drawn for contender in plan.contenders) else None
         rankings, steps, before = [], [], list[Rankings | None]()
         for contender in plan.contenders:

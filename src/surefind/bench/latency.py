@@ -28,11 +28,11 @@ from surefind.types import Query, Rankings
 
 SAMPLE = 30
 """Queries that each stage is timed on, at most."""
-_WARM = 3
+_WARM_UP_QUERIES = 3
 """Untimed queries that warm a stage up before it is timed."""
-_SLOW = 1.0
+_WARM_UP_SECONDS = 1.0
 """Seconds after which the warm-up ends, even with fewer queries."""
-_LEAST, _LONGEST = 8, 10.0
+_MIN_TIMED, _MAX_TIMING_SECONDS = 8, 10.0
 """A stage is timed on at least 8 queries; after these, timing stops once it has taken 10 seconds."""
 _ROUNDS = 3
 _REPEATED = 2.0
@@ -128,7 +128,7 @@ class _Stopwatch:
         self._found[key], self._spent[key] = [], []
         begun = time.perf_counter()
         for i in range(self._size if reach is None else reach):
-            if i >= _LEAST and time.perf_counter() - begun > _LONGEST:
+            if i >= _MIN_TIMED and time.perf_counter() - begun > _MAX_TIMING_SECONDS:
                 break
             if before:
                 before(i)
@@ -166,8 +166,8 @@ class _Stopwatch:
 
     def _warm_up(self, work: Callable[[int], Rankings], reach: int) -> None:
         begun = time.perf_counter()
-        for i in range(min(_WARM, reach)):
-            if not i or time.perf_counter() - begun < _SLOW:
+        for i in range(min(_WARM_UP_QUERIES, reach)):
+            if not i or time.perf_counter() - begun < _WARM_UP_SECONDS:
                 work(i)
 
     def _at(self, key: str, number: int) -> list[float]:

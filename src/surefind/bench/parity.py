@@ -28,8 +28,8 @@ from surefind.store.needs import each_needed
 from surefind.types import EVERY, PAD, Query, Rankings
 
 MEASURE = Measure("nDCG", 10)
-LEAST_OVERLAP = 0.95
-MOST_DIFFERENCE = 0.01
+MIN_OVERLAP = 0.95
+MAX_DIFFERENCE = 0.01
 _OWNER = Access.owner()
 
 
@@ -44,7 +44,7 @@ class Parity(RunDifference):
 
     @property
     def close(self) -> bool:
-        return self.overlap >= LEAST_OVERLAP and abs(self.difference) <= MOST_DIFFERENCE
+        return self.overlap >= MIN_OVERLAP and abs(self.difference) <= MAX_DIFFERENCE
 
     def __str__(self) -> str:
         return (

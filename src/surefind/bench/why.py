@@ -10,7 +10,7 @@ from surefind.kb.changes import Difference
 
 _NAMED = 2
 """The most documents that are named for one cause."""
-_SEEN = 10
+_MAX_ABOVE = 10
 """If the gold was not found, this many documents are above it."""
 
 
@@ -28,7 +28,7 @@ class QuestionResult:
     @property
     def above(self) -> tuple[str, ...]:
         """The documents above the best gold document."""
-        return self.documents[: _SEEN if self.rank is None else self.rank - 1]
+        return self.documents[: _MAX_ABOVE if self.rank is None else self.rank - 1]
 
 
 def why_worse(was: QuestionResult, now: QuestionResult, changed: Difference) -> str:

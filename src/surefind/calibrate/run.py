@@ -20,7 +20,7 @@ from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.measure.thresholds import LEAST
+from surefind.measure.thresholds import MIN_QUESTIONS
 from surefind.protocols import OnProgress
 from surefind.train.fusion import check_name
 
@@ -63,10 +63,10 @@ def calibrate(
     asked = ask(kb, plan, report)
     out = np.array(held_out(asked.queries))
     tuning, held = np.flatnonzero(~out), np.flatnonzero(out)
-    if len(tuning) < LEAST or len(held) < LEAST:
+    if len(tuning) < MIN_QUESTIONS or len(held) < MIN_QUESTIONS:
         raise ExamError(
             f"The exam {plan.exam.label} has {len(asked.queries)} questions about the current documents; calibrating "
-            f"needs at least {LEAST} in each half. Add questions, or write some: surefind exam write."
+            f"needs at least {MIN_QUESTIONS} in each half. Add questions, or write some: surefind exam write."
         )
     made = {each: choose(asked.evidence, tuning, each, beta, level, most) for each in WHENS}
     data = _about(kb, plan, asked, name, beta, level) | {

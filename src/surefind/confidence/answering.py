@@ -18,7 +18,7 @@ from surefind.confidence.predictor import LogisticModel
 from surefind.confidence.signals import NAMES, Kind
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError
-from surefind.fusion.provenance import ENOUGH, alike
+from surefind.fusion.provenance import MIN_SHARED, alike
 from surefind.protocols import Corpus, Retriever
 from surefind.store.version import FileVersion, file_version
 from surefind.types import Floats
@@ -119,4 +119,4 @@ def read_answering(path: Path, version: FileVersion) -> Answering:
 
 @lru_cache(maxsize=32)
 def _alike(then: tuple[int, ...], now: tuple[int, ...]) -> bool:
-    return alike(then, now) >= ENOUGH
+    return alike(then, now) >= MIN_SHARED

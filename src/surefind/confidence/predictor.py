@@ -26,7 +26,7 @@ KEEP, KEEP_MEAN = 10.0, 6.0
 """λ0 and μ0: how many questions' worth an earlier predictor is (docs/results/confidence.md)."""
 FOLDS = 10
 _STEPS = 50
-_ENOUGH = 1e-8
+_CONVERGED = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ def fit(
         curve = (z * (counts * p * (1 - p))[:, None]).T @ z + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
         at = at - step / max(1.0, float(np.abs(step).max()))  # short steps while far away
-        if np.abs(step).max() < _ENOUGH:
+        if np.abs(step).max() < _CONVERGED:
             break
     return LogisticModel(means, scales, at[:-1], float(at[-1]))
 

@@ -13,8 +13,7 @@ from surefind.text.fold import fold
 
 Verdict = Literal["", "none", "rejected"]
 """`none`: no passage that was shown answers the question. `rejected`: it is not a real question."""
-LONGEST = 400
-"""The most characters of a candidate."""
+MAX_QUESTION_CHARS = 400
 CONTENT_WORDS = 2
 """The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
 
@@ -68,8 +67,8 @@ def unfit(text: str) -> str:
     words = [word.casefold() for word in _WORD.findall(text)]
     if not words:
         return "empty"
-    if len(text) > LONGEST:
-        return f"longer than {LONGEST} characters"
+    if len(text) > MAX_QUESTION_CHARS:
+        return f"longer than {MAX_QUESTION_CHARS} characters"
     if all(word in _POLITE for word in words):
         return "greetings and thanks"
     from surefind.analyze.english import English  # here, because shell completion imports this module

@@ -33,7 +33,7 @@ NAME = "kept"
 """The exam that gets the questions, unless another one is named."""
 _SITTING = 3600.0
 """Seconds in which kept questions belong to one version."""
-_PATIENCE = 5.0
+_LOCK_SECONDS = 5.0
 """Seconds to wait for somebody else who keeps a question at this moment."""
 
 
@@ -103,7 +103,7 @@ def _free_id(queries: Sequence[ExamQuery], text: str) -> str:
 @contextlib.contextmanager
 def _alone(data: Path, name: str) -> Iterator[None]:
     """Holds the lock of the exam. Waits a little for others; then raises `LockedError`."""
-    ends = time.monotonic() + _PATIENCE
+    ends = time.monotonic() + _LOCK_SECONDS
     with contextlib.ExitStack() as held:
         while True:
             try:

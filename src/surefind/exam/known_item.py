@@ -43,7 +43,7 @@ EVERY = FAMILIES | ON_REQUEST
 PER_FAMILY = 200
 GENERATOR = 2
 """The version of the rules that write questions. Raise it when they change, so that saved exams are written again."""
-_TRIES = 20
+_MAX_DRAFTS = 20
 """Drafts that are tried for each question wanted. In a corpus of copies, most drafts are ambiguous."""
 
 
@@ -65,7 +65,7 @@ def generate(
     taken: set[str] = set()
     queries: list[ExamQuery] = []
     for family in families:
-        chosen = _distinct(candidates(family, corpus, _TRIES * max(per_family, PER_FAMILY)), taken, per_family)
+        chosen = _distinct(candidates(family, corpus, _MAX_DRAFTS * max(per_family, PER_FAMILY)), taken, per_family)
         queries += [_query(family, candidate, texts) for candidate in chosen]
     if not queries:
         raise ExamError(

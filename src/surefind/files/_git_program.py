@@ -23,7 +23,7 @@ from surefind.files.limits import FileLimits
 SCHEMES = ("https", "ssh", "file")
 _PIECE = 1 << 16
 """Bytes read from a pipe at a time."""
-_MOST_SAID = 1 << 20
+_MAX_OUTPUT_BYTES = 1 << 20
 """Bytes of git's messages that are read."""
 _SAFE = [
     word
@@ -88,7 +88,7 @@ def running(store: Path, *words: str, limits: FileLimits, strict: bool = False) 
             seconds = limits.repository_seconds
             raise SourceError(f"git {words[0]} took more than {seconds:g} s (max_repository_seconds) and was stopped.")
         stderr.seek(0)
-        lines = stderr.read(_MOST_SAID).decode(errors="replace").splitlines()
+        lines = stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").splitlines()
         reasons = [line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)]
         if process.returncode or (strict and reasons):
             reason = next(iter([*reasons, *filter(None, reversed(lines))]), f"exit code {process.returncode}")

@@ -30,8 +30,8 @@ from surefind.settings.file import Place, changed, check_writable, read_settings
 from surefind.write.layout import Layout
 from surefind.write.quote import known_files, sync_calls
 
-_KEPT = "adopted.json"
-_MOST = 20
+_ADOPTED_FILE = "adopted.json"
+_MAX_UNDO = 20
 """Changes that can be undone, one after the other."""
 
 
@@ -253,7 +253,7 @@ def _text(file: Path) -> str | None:
 
 def kept_changes(folder: Path) -> list[SettingsChange]:
     """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
-    path = folder / DATA_FOLDER / _KEPT
+    path = folder / DATA_FOLDER / _ADOPTED_FILE
     try:
         return [SettingsChange(**step) for step in read_sealed(path)["changes"]]
     except FileNotFoundError:
@@ -266,5 +266,5 @@ def kept_changes(folder: Path) -> list[SettingsChange]:
 
 def _keep(folder: Path, changes: list[SettingsChange]) -> None:
     private_folder(folder / DATA_FOLDER)
-    kept = sealed({"changes": [asdict(change) for change in changes[-_MOST:]]})
-    write_settings(folder / DATA_FOLDER / _KEPT, json.dumps(kept, ensure_ascii=False, indent=1))
+    kept = sealed({"changes": [asdict(change) for change in changes[-_MAX_UNDO:]]})
+    write_settings(folder / DATA_FOLDER / _ADOPTED_FILE, json.dumps(kept, ensure_ascii=False, indent=1))

@@ -41,7 +41,7 @@ _SCHEMA = {
     "required": ["evidence", "enough", "searches"],
 }
 _FUSE = "rrf(k=60.0)"
-_LONGEST = 300
+_MAX_CHARS = 300
 """Most characters of a search; longer ones are ignored."""
 
 
@@ -199,7 +199,7 @@ def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | Ans
         return AnswerError("The answer's evidence and searches were not lists.")
     inside = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= count]
     texts = [" ".join(text.split()) for text in searches if isinstance(text, str)]
-    return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _LONGEST]
+    return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _MAX_CHARS]
 
 
 def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> str:

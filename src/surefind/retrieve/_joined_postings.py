@@ -25,7 +25,7 @@ from surefind.retrieve._wording import Words, wording_of
 from surefind.types import BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
 Longs = NDArray[np.int64]
-_AT_ONCE = 1 << 20
+_POSTINGS_AT_ONCE = 1 << 20
 """The postings that are looked at together."""
 
 
@@ -121,8 +121,8 @@ def _counted(part: Postings, alive: BoolArray) -> Longs:
     if bool(alive.all()):
         return found
     gone = ~alive
-    for at in range(0, len(part.docs), _AT_ONCE):  # only a writer counts, and it has checked the whole file
-        lost = at + np.flatnonzero(gone.take(part.docs[at : at + _AT_ONCE], mode="clip"))
+    for at in range(0, len(part.docs), _POSTINGS_AT_ONCE):  # only a writer counts, and it has checked the whole file
+        lost = at + np.flatnonzero(gone.take(part.docs[at : at + _POSTINGS_AT_ONCE], mode="clip"))
         found -= np.bincount(np.searchsorted(part.starts, lost, "right") - 1, minlength=len(found))
     return found
 

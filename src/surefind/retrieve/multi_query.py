@@ -33,7 +33,7 @@ _SCHEMA = {
 _MAX_TOKENS = 300
 _DEPTH = 100
 """How deep each wording is searched at least, so that a smaller k gives the head of the same ranking."""
-_LONGEST = 500
+_MAX_REWRITE_CHARS = 500
 """Most characters of a rewrite; a longer text is not a query."""
 
 
@@ -92,7 +92,7 @@ def read_rewrites(reply: str, query: str, most: int) -> list[str]:
     listed = (read_object(reply) or {}).get("queries")
     texts = [text.strip() for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
     found: list[str] = []
-    for text in (text for text in texts if 0 < len(text) <= _LONGEST):
+    for text in (text for text in texts if 0 < len(text) <= _MAX_REWRITE_CHARS):
         if not any(same_words(text, other) for other in (query, *found)):
             found.append(text)
     return found[:most]

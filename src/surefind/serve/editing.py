@@ -40,8 +40,7 @@ _SECRET = re.compile(
 """A name that stands for a secret, and its value. Repeats are bounded, so that no text takes long. Names that end in
 `_env` have the name of a variable."""
 _KEY = re.compile(r"\b(?:sk|sf|ghp|gho|xox[abp]|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}")
-_MOST = 200_000
-"""Characters of the settings, at most."""
+_MAX_SETTINGS_CHARS = 200_000
 
 
 class StaleError(ConfigError):
@@ -89,8 +88,8 @@ def checked_settings(folder: Path, text: str, mark: str) -> SettingsChange:
     before = _read(folder)
     if _mark(before) != mark:
         raise StaleError(f"{FILE_NAME} was changed since you opened it, so it was not written. Open it again.")
-    if len(text) > _MOST:
-        raise ConfigError(f"{FILE_NAME} may have {_MOST:,} characters at most.")
+    if len(text) > _MAX_SETTINGS_CHARS:
+        raise ConfigError(f"{FILE_NAME} may have {_MAX_SETTINGS_CHARS:,} characters at most.")
     after = _with_secrets(text.replace("\r\n", "\n"), TEMPLATE if before is None else before)
     settings = parse_settings(after, FILE_NAME)
     serve_settings(settings.serve)

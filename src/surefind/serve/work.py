@@ -24,7 +24,7 @@ from surefind.store.lock import growing_lock, patiently
 if TYPE_CHECKING:
     from surefind.bench.gate import ExamGate
 
-PATIENCE = 60.0
+PUBLISH_SECONDS = 60.0
 """Seconds that publishing waits for another writer."""
 
 
@@ -73,14 +73,14 @@ def publish(task: JobContext, version: int, approved: bool = False, revision: in
     task.spend_nothing(gate.calls() if gate else [])
     needed = task.kb.settings.desk.approvals if approved else 0
     do = partial(task.kb.publish, version, task.report, gate, needed, revision, task.say)
-    number = patiently(do, PATIENCE)
+    number = patiently(do, PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 
 def retire(task: JobContext, document: str) -> None:
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
-    number = patiently(partial(task.kb.retire, document, task.report, gate), PATIENCE)
+    number = patiently(partial(task.kb.retire, document, task.report, gate), PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 

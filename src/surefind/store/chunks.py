@@ -22,9 +22,8 @@ from surefind.store.versions import LIVE, Versions, batched
 from surefind.text.places import line_mark, line_of
 from surefind.types import Chunk, Place
 
-_MOST = 500
-"""The most chunks that one statement reads."""
-_AT_ONCE = 100_000
+_CHUNKS_A_STATEMENT = 500
+_ROWS_AT_ONCE = 100_000
 """The rows that are Python objects at a time."""
 Numbers = NDArray[np.int64]
 """A row for each chunk: (version, seq, id, start, end, start and end of the passage that a search returns)."""
@@ -103,7 +102,7 @@ class ChunkRows:
             f"JOIN chunks c ON c.layout = :l AND c.version = v.row WHERE {LIVE} ORDER BY v.id, v.row, c.seq",
             {"l": layout, "s": contents},
         )
-        parts = [self._numbers(some) for some in iter(lambda: rows.fetchmany(_AT_ONCE), [])]
+        parts = [self._numbers(some) for some in iter(lambda: rows.fetchmany(_ROWS_AT_ONCE), [])]
         made = np.concatenate([np.zeros((0, 7), np.int64), *parts])
         self._check_whole(layout, self._digests(layout, contents), made)
         return made
@@ -112,7 +111,7 @@ class ChunkRows:
         """Returns a row for every chunk of these versions, in their order. Raises `DamagedError` as `rows` does."""
         made = np.zeros((0, 7), np.int64)
         digests: dict[int, int] = {}
-        for few in batched(versions, _MOST):
+        for few in batched(versions, _CHUNKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
             here = f"layout = ? AND version IN ({marks})"
             rows = self._db.execute(
@@ -171,7 +170,7 @@ class ChunkRows:
     def every(self, layout: int, versions: Sequence[int]) -> Iterator[tuple[int, int, Chunk]]:
         """Yields (version, seq, chunk) of every chunk of these versions, with few statements for hundreds of versions.
         A document's text is read once: once per chunk would take time quadratic in its length."""
-        for some in batched(versions, _MOST):
+        for some in batched(versions, _CHUNKS_A_STATEMENT):
             marks = ",".join("?" * len(some))
             found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
             about = {row: (document_id, title, length) for row, document_id, title, length in found}
@@ -196,8 +195,8 @@ class ChunkRows:
         documents in place of the chunks, and their lines. It uses two statements for up to 500 chunks, since threads
         wait for each other between statements. A chunk that a writer has deleted since is missing from the list."""
         rows: dict[tuple[int, int], ChunkEntry] = {}
-        for at in range(0, len(wanted), _MOST):
-            some = wanted[at : at + _MOST]
+        for at in range(0, len(wanted), _CHUNKS_A_STATEMENT):
+            some = wanted[at : at + _CHUNKS_A_STATEMENT]
             found = self._db.execute(
                 f"WITH wanted (version, seq) AS (VALUES {','.join(['(?,?)'] * len(some))}) "
                 f"SELECT {_CHUNK}, {_VERSION} "

@@ -25,13 +25,13 @@ from surefind.store.table import Longs
 from surefind.types import Chunk, IntArray
 
 PARTS = "parts.json"
-LEAST = 20_000
+MIN_PARTED_CHUNKS = 20_000
 """The fewest chunks of an index that consists of parts. Below, all of it is written again in about a second."""
-SHARE = 4
+MERGE_SHARE = 4
 """`merge` merges all parts if more than one chunk in this many is gone from the largest part, or is outside it."""
-MOST = 2
-"""As `SHARE`, for an index that is being made: if nobody called `merge`, or each time it was interrupted."""
-_TIMES = 2
+BUILD_SHARE = 2
+"""As `MERGE_SHARE`, for an index that is being made: if nobody called `merge`, or each time it was interrupted."""
+_MERGE_RATIO = 2
 """A part is merged with the new chunks unless it is more than this many times as large."""
 
 
@@ -110,7 +110,7 @@ class Parts:
             pieces = self.store.read(key, self._pieces)
         except CorruptIndexError:  # the next sync makes it again
             return False
-        return len(pieces) > 1 and _scattered(pieces, sum(piece.alive for piece in pieces), SHARE)
+        return len(pieces) > 1 and _scattered(pieces, sum(piece.alive for piece in pieces), MERGE_SHARE)
 
     def merge(
         self,
@@ -201,15 +201,15 @@ class Parts:
 def staying(pieces: Sequence[StoredPart], count: int) -> list[StoredPart]:
     """Returns the parts that stay as they are in an index of `count` chunks, the largest first. The others are merged
     into the new part."""
-    if not pieces or count < LEAST:
+    if not pieces or count < MIN_PARTED_CHUNKS:
         return []
-    if _scattered(pieces, count, MOST):
+    if _scattered(pieces, count, BUILD_SHARE):
         return []
     largest, *smaller = sorted(pieces, key=lambda piece: piece.alive, reverse=True)
     added = count - sum(piece.alive for piece in pieces)
     kept = [largest]
     for piece in reversed(smaller):
-        if len(kept) == 1 and piece.alive <= _TIMES * added:
+        if len(kept) == 1 and piece.alive <= _MERGE_RATIO * added:
             added += piece.alive
         else:
             kept.insert(1, piece)

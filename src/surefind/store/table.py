@@ -33,7 +33,7 @@ _CONTEXT_FORMAT = 2
 _WRITTEN = re.compile(r"\bllm_")
 """Matches layouts in which a language model writes contexts. Such contexts can differ for the same document and layout,
 so they are part of the fingerprint."""
-_AT_ONCE = 10_000
+_HASHED_AT_ONCE = 10_000
 """The documents that are hashed together."""
 _COLUMNS = ("version", "seq", "id", "start", "end", "parent_start", "parent_end")
 Longs = NDArray[np.int64]
@@ -202,7 +202,7 @@ def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: 
     """Hashes the documents and the spans of their chunks. The layout's spec alone is not enough, since another release
     may cut the same text elsewhere."""
     digest = hashlib.blake2b(f"{layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
-    for some in batched(members, _AT_ONCE):
+    for some in batched(members, _HASHED_AT_ONCE):
         digest.update("".join(f"{member.document}\0{member.content}\0" for member in some).encode())
     digest.update(np.ascontiguousarray(rows[3:].T).tobytes())
     for context in contexts:

@@ -17,7 +17,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.train.pairs import ALL_SOURCES, SOURCES
 
 Kind = Literal["encoder", "reranker"]
-FEWEST_PAIRS = 16
+MIN_PAIRS = 16
 SENTENCES = "modules.json"
 """A folder with this file is in the format of sentence-transformers."""
 _WEIGHTS = (SENTENCES, "model.safetensors", "model.onnx")
@@ -56,7 +56,7 @@ class TrainingJob:
             raise SpecError(f"A language model can write questions or triplets, not {self.write!r}.")
         if self.loss not in ("multiple-negatives", "triplet"):
             raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
-        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", FEWEST_PAIRS), ("max_tokens", 16)):
+        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", MIN_PAIRS), ("max_tokens", 16)):
             if getattr(self, field) < low:
                 raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")
         if self.warmup < 0:

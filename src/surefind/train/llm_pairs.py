@@ -24,9 +24,9 @@ from surefind.train.pairs import Pair, PassageSet
 
 Form = Literal["questions", "triplets"]
 PER_PASSAGE = 3
-_LEAST = 120
+_MIN_PASSAGE_CHARS = 120
 """Fewest characters of a passage that questions are written about."""
-_MOST = 4_000
+_MAX_PASSAGE_CHARS = 4_000
 """Most characters of a passage in the prompt."""
 _ANSWER = 400
 """Most tokens of an answer."""
@@ -48,7 +48,7 @@ _SCHEMA = {
 
 def passages_to_ask(shelf: PassageSet, most: int, form: Form) -> list[int]:
     """The ordinals of as many passages as `most` pairs need, in a random order that is the same each time."""
-    free = [o for o, chunk in enumerate(shelf.chunks) if len(chunk.text) >= _LEAST and shelf.free("", o)]
+    free = [o for o, chunk in enumerate(shelf.chunks) if len(chunk.text) >= _MIN_PASSAGE_CHARS and shelf.free("", o)]
     lots = {o: hashlib.blake2b(shelf.chunks[o].id.encode(), digest_size=8).digest() for o in free}
     each = PER_PASSAGE if form == "questions" else 1
     return sorted(free, key=lambda o: lots[o])[: -(-most // each)]
@@ -56,7 +56,7 @@ def passages_to_ask(shelf: PassageSet, most: int, form: Form) -> list[int]:
 
 def calls_for(shelf: PassageSet, ordinals: Sequence[int], model: str) -> Calls:
     """Estimates the calls for these passages."""
-    tokens = sum(min(len(shelf.chunks[o].text), _MOST) // 4 + 250 for o in ordinals)
+    tokens = sum(min(len(shelf.chunks[o].text), _MAX_PASSAGE_CHARS) // 4 + 250 for o in ordinals)
     return Calls(model, len(ordinals), tokens, 100 * len(ordinals))
 
 
@@ -83,7 +83,7 @@ def from_llm(
 
 
 def _data(shelf: PassageSet, ordinal: int) -> Data:
-    return Data("passage", shelf.chunks[ordinal].searchable[:_MOST])
+    return Data("passage", shelf.chunks[ordinal].searchable[:_MAX_PASSAGE_CHARS])
 
 
 def _pairs(shelf: PassageSet, ordinal: int, reply: dict[str, object], form: Form) -> list[Pair]:

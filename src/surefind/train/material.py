@@ -40,7 +40,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.store.backend import View
 from surefind.types import FloatArray, Floats, IdArray, Query, Rankings
 
-FEWEST = 60
+MIN_QUESTIONS = 60
 """Fewest questions of an exam to train on; with fewer, the halves would be too small to learn from or to test on."""
 _DIVISIBLE = 7
 """Fewest questions of a family for which a 70/15/15 split leaves one in each part."""
@@ -212,10 +212,10 @@ def best_static(material: Material) -> tuple[Norm, Floats]:
 
 
 def _enough(exam: Exam, there: int) -> None:
-    if there < FEWEST:
+    if there < MIN_QUESTIONS:
         raise ExamError(
             f"The exam {exam.label} has {there} questions about the current documents; training needs at least "
-            f"{FEWEST}. Write more with: surefind exam generate --per-family 200."
+            f"{MIN_QUESTIONS}. Write more with: surefind exam generate --per-family 200."
         )
 
 

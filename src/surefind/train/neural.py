@@ -37,10 +37,10 @@ from surefind.protocols import OnProgress, Reranker
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.train.job import FEWEST_PAIRS, SENTENCES, TrainingJob, need_torch, start_folder, trains_with_library
+from surefind.train.job import MIN_PAIRS, SENTENCES, TrainingJob, need_torch, start_folder, trains_with_library
 from surefind.train.judge import JudgedRow, compare, verdict
 from surefind.train.kept import keep
-from surefind.train.material import FEWEST
+from surefind.train.material import MIN_QUESTIONS
 from surefind.train.negatives import filled, mine
 from surefind.train.pairs import Pair, PassageSet, gather_pairs
 
@@ -120,10 +120,10 @@ class _Material:
         documents = {document.id: document for document in reader.documents(OWNER)}
         texts = {document_id: document.text for document_id, document in documents.items()}
         self.exam, _ = relocate(exam, texts)
-        if len(self.exam.queries) < FEWEST:
+        if len(self.exam.queries) < MIN_QUESTIONS:
             raise ExamError(
                 f"The exam {exam.label} has {len(self.exam.queries)} questions about the current documents; training "
-                f"needs at least {FEWEST}. Write more with: surefind exam generate."
+                f"needs at least {MIN_QUESTIONS}. Write more with: surefind exam generate."
             )
         out = held_out(self.exam.queries)
         self.tuning = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if not held)
@@ -136,10 +136,10 @@ class _Material:
         if "llm" in job.sources:
             pairs += self._written(shelf, job, progress, agree)
         self.pairs = _most(pairs, job.most)
-        if len(self.pairs) < FEWEST_PAIRS:
+        if len(self.pairs) < MIN_PAIRS:
             raise ExamError(
                 f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}), without the passages "
-                f"that answer held-out questions; at least {FEWEST_PAIRS} are needed. Use more sources or documents, "
+                f"that answer held-out questions; at least {MIN_PAIRS} are needed. Use more sources or documents, "
                 "or an exam whose questions are about fewer of the documents."
             )
 

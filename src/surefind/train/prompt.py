@@ -46,7 +46,7 @@ from surefind.store.lock import training_lock
 from surefind.types import Chunk, Query, Rankings
 
 STEPS = ("llm_listwise", "llm_weights")
-ENOUGH, FAILED = 0.5, 0.3
+MIN_RECALL, FAILED = 0.5, 0.3
 """The study's thresholds: the least recall worth reranking, and the loss of recall that counts as a failure."""
 SAMPLE = 100
 """Questions of the tuning half that are used."""
@@ -131,7 +131,7 @@ class ListwiseTrainer:
     def _train(self, name: str) -> dict[str, Any]:
         rankings = self._retrieve()
         before = self._recall(rankings, self.stage.top)
-        rows = np.flatnonzero(before >= ENOUGH).tolist()
+        rows = np.flatnonzero(before >= MIN_RECALL).tolist()
         failures = []
         for at in range(0, len(rows), _WAVE):
             self._progress("Reranking", at, len(rows))

@@ -33,13 +33,13 @@ from surefind.write.reading import Reading, check_answer
 
 _RETRIES = 5
 """How often Ray runs a task again if its node or process dies. After that, this machine does the work."""
-_PATIENCE = 180.0
+_START_SECONDS = 180.0
 """Seconds that a node may take to start its first process."""
 _CONNECT = 10.0
 """Seconds in which a cluster must answer."""
 _LOOK_UP = 1.0
 """Seconds after which a waiting thread looks whether the sync has ended."""
-_MOST = 256
+_MAX_WAITING = 256
 """Tasks that wait for the cluster at the same time, at most."""
 
 
@@ -80,7 +80,7 @@ def check_versions(ray: Any, address: str) -> None:
     ask = ray.remote(num_cpus=0)(installed_version)
     for node in nodes(ray):
         try:
-            version = ray.get(ask.options(scheduling_strategy=node).remote(), timeout=_PATIENCE)
+            version = ray.get(ask.options(scheduling_strategy=node).remote(), timeout=_START_SECONDS)
         except Exception as error:  # the package may be missing there, or too old to have the function
             version = f"none that answers ({type(error).__name__})"
         if version != __version__:
@@ -119,7 +119,7 @@ class ClusterReading(Reading):
         except BaseException:
             self._ray.shutdown()
             raise
-        self.processes = min(_MOST, 2 * cpus(self._ray))  # twice: a task waits on its node while another is sent
+        self.processes = min(_MAX_WAITING, 2 * cpus(self._ray))  # a task waits on its node while another is sent
         return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

@@ -24,9 +24,9 @@ SCHEMA: dict[str, Any] = {
         }
     },
 }
-MOST = 3
+MAX_PER_CALL = 3
 """Most questions taken from one call."""
-_LONGEST_ANSWER = 60
+_MAX_ANSWER_WORDS = 60
 """Most words of an answer."""
 _ABOUT_ITSELF = re.compile(
     r"\b(?:the|this|these|both|each|first|second|either|provided|given|above)\s+(?:\w+\s+)?"
@@ -59,7 +59,7 @@ def read_questions(
         return [], ["no JSON in the model's answer"]
     made: list[Question] = []
     refused: list[str] = []
-    for row in rows[:MOST]:
+    for row in rows[:MAX_PER_CALL]:
         question = _question(row, passages, tuple(shared))
         (refused if isinstance(question, str) else made).append(question)  # type: ignore[arg-type]
     return made, refused
@@ -73,7 +73,7 @@ def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ..
     text, answer = " ".join(text.split()), answer.strip()
     if _ABOUT_ITSELF.search(text):
         return "mentions its passage"
-    if count_words(answer) > _LONGEST_ANSWER:
+    if count_words(answer) > _MAX_ANSWER_WORDS:
         return "the answer is too long"
     if len(answer) > 2 and answer.lower() in text.lower():
         return "contains its own answer"

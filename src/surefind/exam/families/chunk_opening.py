@@ -2,8 +2,8 @@
 
 The `first_sentence` questions of the company-context-layer study, which come from its chunks ("opening sentences of
 chunks"). They depend on a layout, so `first_sentence` asks for the openings of sections instead, and this family is
-written only if it is named. If up to `MOST` documents have the same sentence, all are gold; if more do, the sentence is
-dropped.
+written only if it is named. If up to `MAX_DOCUMENTS` documents have the same sentence, all are gold; if more do, the
+sentence is dropped.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 
 from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain
-from surefind.exam.families.first_sentence import MOST, STOPS
+from surefind.exam.families.first_sentence import MAX_DOCUMENTS, STOPS
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section
@@ -46,7 +46,7 @@ class _OpeningQuestions:
         for other in self._corpus.containing(text, document):
             holding = [section for _, sentence, section in self.sentences(other) if sentence.lower() == text.lower()]
             judgments += (self._corpus.judge(other, section.start, section.end) for section in holding)
-            if len({judgment.document for judgment in judgments}) > MOST:
+            if len({judgment.document for judgment in judgments}) > MAX_DOCUMENTS:
                 return None
         return PossibleQuestion(text, judgments[0].document, tuple(dict.fromkeys(judgments))) if judgments else None
 

@@ -1,7 +1,7 @@
 """`entity_lookup`: an identifier, form number, code, acronym or name that occurs in few documents.
 
-Gold: the sentences that contain it, in every document. An entity in more than `MOST` documents is too ambiguous and is
-dropped.
+Gold: the sentences that contain it, in every document. An entity in more than `MAX_DOCUMENTS` documents is too
+ambiguous and is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from surefind.text.scripts import HANGUL, UNSPACED, pattern
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document
 
-MOST = 3
+MAX_DOCUMENTS = 3
 _SPANS = 5
 """Most occurrences per document whose sentences become gold."""
 _PART = rf"[^\W{UNSPACED}{HANGUL}]"
@@ -58,7 +58,7 @@ class _EntityQuestions:
     def ask(self, document: Document, entity: str) -> PossibleQuestion | None:
         # Every document that contains the words, in any case, fits the question: either all are judged, or none.
         documents = holders(self._corpus, document, entity)
-        if not 0 < len(documents) <= MOST or any(entity not in self.places(one) for one in documents):
+        if not 0 < len(documents) <= MAX_DOCUMENTS or any(entity not in self.places(one) for one in documents):
             return None
         judgments = tuple(
             self._corpus.judge(one, *span)
@@ -84,12 +84,12 @@ class _EntityQuestions:
 
 def holders(corpus: ExamDocuments, document: Document, entity: str) -> list[Document]:
     """The documents that contain the entity of a document as whole words, in their text or title, in any case; no more
-    than MOST + 1."""
+    than MAX_DOCUMENTS + 1."""
     found = []
     for other in corpus.containing(entity, document):
         if other is document or any(_contains(_lowered(text), entity.lower()) for text in (other.title, other.text)):
             found.append(other)
-            if len(found) > MOST:
+            if len(found) > MAX_DOCUMENTS:
                 break
     return found
 

@@ -23,14 +23,13 @@ _PAIR = re.compile(
 )
 _QUESTION = re.compile(rf"^{_Q}", re.MULTILINE)
 _MARK = re.compile(r"[?？؟]$")
-_FEWEST = 3
-"""Words of a question."""
+_MIN_QUESTION_WORDS = 3
 
 
 def faq(corpus: ExamDocuments) -> Drafts:
     found: dict[frozenset[str], list[tuple[str, Judgment]]] = defaultdict(list)
     for text, judgment in _asked(corpus):
-        if count_words(text) >= _FEWEST and is_prose(text):
+        if count_words(text) >= _MIN_QUESTION_WORDS and is_prose(text):
             found[frozenset(terms(text))].append((text, judgment))
     drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
     for asked in found.values():

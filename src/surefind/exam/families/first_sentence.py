@@ -1,6 +1,6 @@
 """`first_sentence`: the sentence that opens a section. Gold: the section.
 
-If up to `MOST` documents have the same sentence, all are gold; if more do, the sentence is dropped.
+If up to `MAX_DOCUMENTS` documents have the same sentence, all are gold; if more do, the sentence is dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from surefind.text.scripts import count_words
 from surefind.text.sections import Section
 from surefind.types import Document
 
-MOST = 3
+MAX_DOCUMENTS = 3
 STOPS = ".:;。：；।۔។။"
 
 
@@ -43,7 +43,7 @@ class _SentenceQuestions:
         for other in self._corpus.containing(text, document):
             same = self.openings(other).get(text.lower(), ())
             judgments += (self._corpus.judge(other, section.start, section.end) for _, section in same)
-            if len({judgment.document for judgment in judgments}) > MOST:
+            if len({judgment.document for judgment in judgments}) > MAX_DOCUMENTS:
                 return None
         return PossibleQuestion(text, judgments[0].document, tuple(judgments)) if judgments else None
 

@@ -17,13 +17,13 @@ from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, Qu
 from surefind.exam._headings import Heading
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam._words import terms
-from surefind.exam.families.heading_direct import MOST, clean_heading, judged
+from surefind.exam.families.heading_direct import MAX_DOCUMENTS, clean_heading, judged
 from surefind.exam.language import is_english
 from surefind.exam.overlap import content_terms
 from surefind.text.scripts import count_words
 from surefind.types import Document
 
-_FEWEST = 12
+_MIN_SECTION_WORDS = 12
 """Words of a section that answers a question."""
 _LINK = re.compile(r"\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)")
 
@@ -54,10 +54,10 @@ def _ask(corpus: ExamDocuments, reworded: str, heading: Heading) -> PossibleQues
 def _answers(heading: Heading) -> bool:
     """Whether the section has text of its own: "See the page about …" answers nothing."""
     section = heading.document.text[heading.start : heading.end]
-    return count_words(_LINK.sub("", section)) - count_words(heading.text) >= _FEWEST
+    return count_words(_LINK.sub("", section)) - count_words(heading.text) >= _MIN_SECTION_WORDS
 
 
 def _points(corpus: ExamDocuments, kept: frozenset[str]) -> bool:
     """Whether the terms that the question shares with its heading point at few documents."""
     fewest = min((corpus.frequency[term] for term in kept), default=0)
-    return 0 < fewest <= MOST or (len(kept) > 1 and any(map(corpus.is_rare, kept)))
+    return 0 < fewest <= MAX_DOCUMENTS or (len(kept) > 1 and any(map(corpus.is_rare, kept)))

@@ -47,7 +47,7 @@ _SIGN_OUT = "/sign-out"
 _ALIVE = "/healthz"
 """Answers however many requests wait."""
 _UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|chunks|\d+/(save|upload))")
-_ROOM = 1 << 18
+_FORM_BYTES = 1 << 18
 """Bytes that the form around an uploaded file may have."""
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
@@ -183,7 +183,7 @@ class Guard:
         return self._settings.timeout + (self._reading if uploads else 0)
 
     def _limit(self, scope: Scope) -> int:
-        return self._upload + _ROOM if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
+        return self._upload + _FORM_BYTES if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
 
 
 class _Counted:

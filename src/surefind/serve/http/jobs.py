@@ -27,14 +27,14 @@ from surefind.serve.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.serve.http.metrics import Metrics
 
 State = Literal["running", "finished", "failed", "cancelled"]
-_KEPT = 100
+_MAX_JOBS = 100
 """Jobs that are remembered, at most. Those that run are not forgotten."""
 _EVENTS = 2_000
 """Events that a job keeps, at most."""
-_LONGEST_EVENT = 1 << 30
+_MAX_EVENT_BYTES = 1 << 30
 """Bytes of an event, at most: the result of a benchmark is one."""
-_AT_ONCE = 4
-_PATIENCE = 10.0
+_MAX_RUNNING = 4
+_CANCEL_SECONDS = 10.0
 """Seconds that a cancelled job has to stop by itself."""
 _FAILED = "The job failed."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
@@ -98,8 +98,8 @@ class Jobs:
         names_folder = kind == "sync" and "folder" in options  # a place on the disk of the server
         caller.require("admin" if names_folder else _SCOPES[kind])
         chosen = _checked(kind, options)
-        if len(self._processes) + self._starting >= _AT_ONCE:
-            raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
+        if len(self._processes) + self._starting >= _MAX_RUNNING:
+            raise UsageError(f"{_MAX_RUNNING} jobs are running. Wait for one, or cancel one.")
         job = Job(secrets.token_hex(8), kind, caller.name, caller.groups, time.time(), about, after)
         identity = {"author": caller.name, "groups": sorted(caller.groups)}
         request = {"kind": kind, "folder": str(self._folder), **identity, "options": chosen}
@@ -108,7 +108,7 @@ class Jobs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "surefind.serve.job_process", stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True,
-                limit=_LONGEST_EVENT,
+                limit=_MAX_EVENT_BYTES,
             )  # fmt: skip
             await _tell(process, request)
         finally:
@@ -121,9 +121,9 @@ class Jobs:
         return job
 
     def _forget(self) -> None:
-        """Forgets the oldest jobs that have ended, so that only `_KEPT` are remembered."""
+        """Forgets the oldest jobs that have ended, so that only `_MAX_JOBS` are remembered."""
         ended = [job_id for job_id in self._jobs if job_id not in self._processes]
-        for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
+        for job_id in ended[: max(0, len(self._jobs) - _MAX_JOBS)]:
             del self._jobs[job_id]
 
     def all(self, caller: Caller) -> list[Job]:
@@ -145,7 +145,7 @@ class Jobs:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
             try:
-                await asyncio.wait_for(process.wait(), _PATIENCE)
+                await asyncio.wait_for(process.wait(), _CANCEL_SECONDS)
             except TimeoutError:
                 os.killpg(process.pid, signal.SIGKILL)
 

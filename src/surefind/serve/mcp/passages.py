@@ -14,11 +14,11 @@ from surefind.serve.mcp.answers import one_line, quoted, size
 from surefind.types import Hit
 
 OPEN, CLOSE = "⟦", "⟧"
-_LEAST_CHARS = 60
+_MIN_PASSAGE_CHARS = 60
 """A text is not cut any shorter."""
-_NEAR = 80
+_FIT_WITHIN_CHARS = 80
 """The search for the longest text that fits ends within this many characters."""
-_LONGEST_TOKEN = 10
+_MAX_TOKEN_CHARS = 10
 """More characters than this, on average, no token of a text has; it bounds the search."""
 
 
@@ -40,8 +40,8 @@ def show(hit: Hit, budget: int, note: str = "") -> PassageForms:
     shown = _shown(hit, hit, note)
     if shown.tokens <= budget:
         return shown
-    least, most = _LEAST_CHARS, min(len(hit.text), budget * _LONGEST_TOKEN)
-    while most - least > _NEAR:
+    least, most = _MIN_PASSAGE_CHARS, min(len(hit.text), budget * _MAX_TOKEN_CHARS)
+    while most - least > _FIT_WITHIN_CHARS:
         middle = (least + most) // 2
         fits = _shown(hit, Extent(None, middle).cut(hit), note).tokens <= budget
         least, most = (middle, most) if fits else (least, middle)

@@ -14,8 +14,7 @@ DESCRIPTION = (
     "reviewed and published it. To change a document, send the whole new text under its name. Returns the number of "
     "the draft."
 )
-_LONGEST = 200_000
-"""The most characters of a proposal."""
+_MAX_PROPOSAL_CHARS = 200_000
 _FENCE = "---"
 
 
@@ -23,7 +22,7 @@ class ProposeArguments(Arguments):
     document: str = Field(
         min_length=1, max_length=300, description="The name of the document: an existing one, or a new path ending .md."
     )
-    text: str = Field(max_length=_LONGEST, description="The whole text, in Markdown.")
+    text: str = Field(max_length=_MAX_PROPOSAL_CHARS, description="The whole text, in Markdown.")
 
 
 def propose(kb: KnowledgeBase, author: str, given: ProposeArguments) -> ToolReply:

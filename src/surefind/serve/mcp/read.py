@@ -10,7 +10,7 @@ from surefind.access import Access
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
 from surefind.prompts.fence import harmless
-from surefind.search.extent import MOST_AROUND, Extent
+from surefind.search.extent import MAX_AROUND, Extent
 from surefind.search.reader import MAX_QUERY
 from surefind.serve.mcp.answers import ToolReply, one_line, quoted, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
@@ -27,7 +27,7 @@ DESCRIPTION = (
 
 class ReadArguments(Arguments):
     id: str = Field("", description="The id of a passage.")
-    around: int = Field(2, ge=0, le=MOST_AROUND, description="With id: how many neighbours before and after it.")
+    around: int = Field(2, ge=0, le=MAX_AROUND, description="With id: how many neighbours before and after it.")
     query: str = Field("", max_length=MAX_QUERY, description="With id: the question, to mark the best sentence.")
     document: str = Field("", description="The name of a document.")
     page: int = Field(1, ge=1, description="With document: which page.")

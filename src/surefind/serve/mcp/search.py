@@ -28,7 +28,7 @@ _EXTENT = Extent(around=1)
 passages that the layout returns (docs/agents.md), and cutting them takes a tenth of the time."""
 _REST = 40
 """Tokens kept free for what stands between the passages and after them."""
-_LEAST = 110
+_MIN_PASSAGE_TOKENS = 110
 """Tokens that a passage gets at least; the passages that do not fit are left for another call."""
 
 
@@ -80,7 +80,7 @@ def fitted(hits: Sequence[Hit], budget: int) -> list[PassageForms]:
     """Shares the budget among the hits: what a short passage leaves, later ones get. At least one is shown."""
     shown: list[PassageForms] = []
     for number, hit in enumerate(hits):
-        one = show(hit, max(_LEAST, budget // (len(hits) - number)))
+        one = show(hit, max(_MIN_PASSAGE_TOKENS, budget // (len(hits) - number)))
         if shown and one.tokens > budget:
             break
         shown.append(one)

@@ -18,7 +18,7 @@ from surefind.serve.web.page import document_path, is_fragment, page
 from surefind.types import Hit
 
 router = APIRouter(include_in_schema=False)
-_LONGEST = 500
+_MAX_LINK_CHARS = 500
 """Characters of a quote that a link carries, so that the document's page marks it."""
 
 
@@ -58,5 +58,5 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
 
 def _quote(one: Cited, found: Answer) -> Quote:
     hits = [hit for hit in found.result.hits if hit.rank in one.citations]
-    marked = one.text[:_LONGEST]
+    marked = one.text[:_MAX_LINK_CHARS]
     return Quote(one.text, [(hit, document_path(hit.document, passage=hit.id, q=marked) + "#passage") for hit in hits])

@@ -25,7 +25,7 @@ from surefind.serve.web.page import back_to, document_path, is_fragment, page
 from surefind.store.rows import Version
 
 router = APIRouter(include_in_schema=False)
-_SHOWN = 200
+_DOCUMENTS_A_PAGE = 200
 """Documents of a folder, or of a filter, that are shown at a time."""
 _words: WeakKeyDictionary[Searcher, dict[str, str]] = WeakKeyDictionary()
 """The name and the title of each document of a generation, in small letters, once somebody has filtered them."""
@@ -113,10 +113,10 @@ def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
 def _made(
     reader: Searcher, caller: Caller, path: str, folders: list[Folder], ids: list[str], start: int, total: int
 ) -> Level:
-    shown_ids = ids[start : start + _SHOWN]
+    shown_ids = ids[start : start + _DOCUMENTS_A_PAGE]
     versions = dict(reader.view.readable(caller.access()))
     titles = reader.titles([(document_id, versions[document_id]) for document_id in shown_ids])
-    more = start + _SHOWN if start + _SHOWN < len(ids) else None
+    more = start + _DOCUMENTS_A_PAGE if start + _DOCUMENTS_A_PAGE < len(ids) else None
     return Level(path, folders, [(document_id, titles.get(document_id, "")) for document_id in shown_ids], more, total)
 
 

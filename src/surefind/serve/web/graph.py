@@ -31,9 +31,9 @@ _MAX_MAPS = 16
 """Maps that are kept for a generation, at most."""
 _BYTES = 300_000
 """The size of a map on its way to the browser, at most: compressed."""
-_FIRST = 2_000
+_MAX_DRAWN = 2_000
 """Entities that are drawn, at most."""
-_TOP = 60
+_MAX_LISTED = 60
 """Entities that the page without a script lists."""
 Drawn = tuple[str, dict[str, Any]]
 """The map as a page, and the figures of the graph."""
@@ -84,11 +84,11 @@ def _drawn(reader: Searcher, access: Access) -> Drawn:
     graph, grouped, opened = graph_of(reader, access)
     ids = opened.spans().ids
     summaries = summarise(graph, grouped)
-    most = _FIRST
+    most = _MAX_DRAWN
     while True:
         data = view(graph, grouped, summaries, lambda at: opened.chunks(ids[list(at)].tolist(), access), most)
         html = render(data)
         size = len(gzip.compress(html.encode(), 1))
         if size <= _BYTES or most <= 1:
-            return html, {**figures(graph, grouped, _TOP), "drawn": len(data["nodes"])}
+            return html, {**figures(graph, grouped, _MAX_LISTED), "drawn": len(data["nodes"])}
         most = max(1, min(most - 1, int(most * _BYTES / size * 0.95)))

@@ -29,7 +29,7 @@ _FULL: dict[str, Callable[[dict[str, Any]], str]] = {
     "study": study_page,
     "calibration": calibration_page,
 }
-_SMALL = 100_000
+_COMPRESS_FROM_BYTES = 100_000
 """Bytes of a page from which on it is compressed."""
 
 
@@ -101,7 +101,7 @@ def lines_of(data: dict[str, Any]) -> list[ReportLine]:
 def compressed(request: Request, made: HTMLResponse) -> Response:
     """Compresses a large page, if the browser accepts that. A report holds its passages, and these shrink to a
     fifth."""
-    if len(made.body) < _SMALL or "gzip" not in request.headers.get("accept-encoding", ""):
+    if len(made.body) < _COMPRESS_FROM_BYTES or "gzip" not in request.headers.get("accept-encoding", ""):
         return made
     headers = {name: value for name, value in made.headers.items() if name != "content-length"}
     return Response(

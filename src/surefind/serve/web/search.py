@@ -35,9 +35,9 @@ from surefind.store.facets import Facet
 from surefind.types import SearchResult
 
 router = APIRouter(include_in_schema=False)
-_SHOWN = Extent.parse("parent", 700)
+_HIT_EXTENT = Extent.parse("parent", 700)
 """How much of a passage a hit shows: around its best sentence."""
-_MOST_WHERE = 20
+_MAX_FILTERS = 20
 _K = 10
 _EXAMPLES, _EXAMPLE_CHARS = 5, 90
 """How many examples an empty page shows, and how long each is at most."""
@@ -101,7 +101,7 @@ async def search(
     request: Request,
     service: Served,
     q: str = "",
-    where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
+    where: Annotated[list[str] | None, Query(max_length=_MAX_FILTERS)] = None,
     pipeline: Annotated[str, Query(max_length=500)] = "",
     compare: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
@@ -134,7 +134,7 @@ async def sure(
     request: Request,
     service: Served,
     q: str,
-    where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
+    where: Annotated[list[str] | None, Query(max_length=_MAX_FILTERS)] = None,
     pipeline: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """How sure a search is, after its first hits have been read."""
@@ -168,7 +168,7 @@ def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = F
     later = effort == "read" and not least and not read
     for one in (first, second) if second else (first,):
         began = time.perf_counter()
-        result = reader.search(asked.q, access, one, k, 0, _SHOWN, least, "quick" if later else effort)
+        result = reader.search(asked.q, access, one, k, 0, _HIT_EXTENT, least, "quick" if later else effort)
         found.append((one, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
     others = list(reversed(ranks)) if second else [{}]

@@ -28,7 +28,7 @@ from surefind.store.table import ChunkTable
 from surefind.text.places import location
 from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
-_MAX_KEPT = 64
+_MAX_CACHED = 64
 """How many masks, facets of callers, and retrievers with different parameters stay in memory."""
 
 Clauses = tuple[tuple[str, ...], ...]
@@ -60,9 +60,9 @@ class LocalView:
         self._rules = rules
         self.isolated = isolated
         self._loaded: dict[str, Index] = {}
-        self._opened: BoundedCache[Retriever, Index] = BoundedCache(_MAX_KEPT)
-        self._masks: BoundedCache[Access, tuple[Mask, int]] = BoundedCache(_MAX_KEPT)
-        self._facets: BoundedCache[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = BoundedCache(_MAX_KEPT)
+        self._opened: BoundedCache[Retriever, Index] = BoundedCache(_MAX_CACHED)
+        self._masks: BoundedCache[Access, tuple[Mask, int]] = BoundedCache(_MAX_CACHED)
+        self._facets: BoundedCache[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = BoundedCache(_MAX_CACHED)
         self._spans: Spans | None = None
         self._sources: dict[int, str] | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None

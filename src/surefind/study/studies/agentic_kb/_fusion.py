@@ -28,7 +28,7 @@ from surefind.study.studies.agentic_kb._layouts import LAYOUTS, winner
 from surefind.study.studies.agentic_kb._scoring import Scorer
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost
 from surefind.train.crossfit import alphas_of, cross_fitted
-from surefind.train.material import FEWEST, Half, Material, divided
+from surefind.train.material import MIN_QUESTIONS, Half, Material, divided
 from surefind.types import Floats, Rankings
 
 FITS = {"ridge": fit_ridge, "xgboost": fit_xgboost, "mlp": fit_mlp}
@@ -105,8 +105,8 @@ def _all_rows(scored: Scored, more: Rows) -> dict[str, Any]:
 
 def _learned(desk: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
     """The three models: what was chosen, their metrics, and their α for the test questions and for all questions."""
-    if len(half.queries) < FEWEST:
-        why = f"left out: {len(half.queries)} questions are too few to train on; {FEWEST} are needed"
+    if len(half.queries) < MIN_QUESTIONS:
+        why = f"left out: {len(half.queries)} questions are too few to train on; {MIN_QUESTIONS} are needed"
         return {"left_out": dict.fromkeys(paper.LEARNED.values(), why), "test": list(range(len(half.queries)))}
     material, test = _material(desk, scored, half)
     models: dict[str, Any] = {}

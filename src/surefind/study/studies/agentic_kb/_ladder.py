@@ -19,7 +19,7 @@ STEPS = {"Agentic": "chunking", "Graph": "graph", "Fusion": "fusion", "Rerank": 
 """The steps of the ladder by the stages that measured them."""
 _KEYS = ("tags", "tag", "topics", "categories", "category")
 """The fields of a document that hold its tags; without one, its folder is its tag."""
-MOST = 15
+MAX_TAGS = 15
 """Tags that are shown: those with the most documents."""
 
 
@@ -66,7 +66,7 @@ def _tags(desk: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, lis
         gold = {judgment.document for judgment in query.judgments if judgment.is_answer}
         for tag in sorted({tag for query_id in gold for tag in of_document.get(query_id, ())}):
             places.setdefault(tag, []).append(i)
-    common = sorted(places, key=lambda tag: (-counts[tag], tag))[:MOST]
+    common = sorted(places, key=lambda tag: (-counts[tag], tag))[:MAX_TAGS]
     return {tag: places[tag] for tag in common}, counts
 
 

@@ -19,7 +19,7 @@ from surefind.bench.plan import Contender
 from surefind.confidence.measures import confidence
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import compare_all, wilson
-from surefind.measure.thresholds import LEAST, chosen, thresholds
+from surefind.measure.thresholds import MIN_QUESTIONS, chosen, thresholds
 from surefind.study.corpora import sampled
 from surefind.study.desk import RunContext
 from surefind.study.half import half_of
@@ -36,7 +36,7 @@ _LLM = "llm_listwise(top=20, keep=20, passage_tokens=2000, max_tokens=1000, temp
 _RERANKERS = {LLM: _LLM, STAND_IN: "cross_encoder(top=20)"}
 _FIXED = 0.5
 """α if no model was trained."""
-_MOST = 150
+_MAX_RERANKED = 150
 """Questions that the cross-encoder reranks, at most: it takes about a second for each."""
 _SEED = 42
 _MEASURES = (*paper.KEY, "T5EM")
@@ -92,7 +92,7 @@ def _asked(scored: Scored, half: Half, before: Before, sample: bool) -> tuple[Ha
     alphas = np.full(len(half.queries), _FIXED) if known is None else np.array(known, dtype=np.float64)
     if not sample:
         return half, alphas
-    drawn = {query.id for query in sampled(scored.plan.exam, _MOST, _SEED).queries}
+    drawn = {query.id for query in sampled(scored.plan.exam, _MAX_RERANKED, _SEED).queries}
     rows = np.array([i for i, query in enumerate(half.queries) if query.id in drawn], dtype=np.int64)
     return half.taken(rows), alphas[rows]
 
@@ -126,7 +126,7 @@ def _row(
 
 def _calibrated(rows: Sequence[Mapping[str, Any]]) -> float | None:
     """τ* of the paper (eq. 32): the smallest threshold whose lower bound is at least β, with 30 questions or more."""
-    kept = [row["tau"] for row in rows if row["skipped"] >= LEAST and row["low"] >= paper.BETA]
+    kept = [row["tau"] for row in rows if row["skipped"] >= MIN_QUESTIONS and row["low"] >= paper.BETA]
     return min(kept, default=None)
 
 

@@ -35,7 +35,7 @@ PIPELINES = {
 }
 _PARTS = 20
 """The simplex of weights in steps of 0.05."""
-_FEWEST, _MOST = 30, 300
+_MIN_TUNED, _MAX_TUNED = 30, 300
 """Questions to tune on: at least, and at most."""
 
 
@@ -46,10 +46,12 @@ def tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict
     """Scores every point of the simplex on questions that are not asked later. The retrievers run once."""
     rest = desk.collection.rest
     there = 0 if rest is None else len(rest.queries)
-    if rest is None or there < _FEWEST:
-        why = f"left out: {there} questions are left to tune on, and {_FEWEST} are needed; ask fewer with --questions"
+    if rest is None or there < _MIN_TUNED:
+        why = (
+            f"left out: {there} questions are left to tune on, and {_MIN_TUNED} are needed; ask fewer with --questions"
+        )
         return {"left_out": {paper.TUNED: why}}
-    scored = desk.on(sampled(rest, _MOST, 42)).score([desk.contender("three", _TRI)], [NDCG])
+    scored = desk.on(sampled(rest, _MAX_TUNED, 42)).score([desk.contender("three", _TRI)], [NDCG])
     points = simplex(3, _PARTS)
     means = half_of(desk, scored, "score").sweep(points, "minmax").mean(axis=0)
     listed = np.column_stack([points.round(2), means.round(5)])

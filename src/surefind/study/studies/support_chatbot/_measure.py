@@ -22,7 +22,7 @@ from surefind.study.stage import Before
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.values import NEEDS_LLM
 from surefind.train.job import TrainingJob, need_torch, trainable
-from surefind.train.material import FEWEST
+from surefind.train.material import MIN_QUESTIONS
 from surefind.train.prompt import ListwiseTrainer
 
 MEASURES = ("R@10", "R@50", "nDCG@10", "nDCG@50")
@@ -239,8 +239,8 @@ def _why_not_tuned(rest: Exam | None, model: str) -> str:
         need_torch()
     except MissingPartError as error:
         return str(error)
-    if rest is None or len(rest.queries) < FEWEST:
-        return f"{FEWEST} questions are needed that the other tables do not ask; ask fewer with --questions"
+    if rest is None or len(rest.queries) < MIN_QUESTIONS:
+        return f"{MIN_QUESTIONS} questions are needed that the other tables do not ask; ask fewer with --questions"
     if trainable(model) is None:
         return f"{model} cannot be trained here: it is neither bundled nor a folder with the weights of an encoder"
     return ""
