@@ -41,7 +41,7 @@ def outcomes(folder: Path) -> dict[str, str]:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     with KnowledgeBase.open(folder) as kb:
         problems = kb.sync(folder / "docs").problems
-        paths = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.contents())}
+        paths = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.snapshot_id())}
         public = {paths[one.id].partition("/")[0] for one in kb.documents(Access.public())}
         indexed = {path.partition("/")[0] for path in paths.values()}
     alike = {problem.path.partition("/")[0] for problem in problems if problem.left_to_owner}

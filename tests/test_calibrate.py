@@ -261,7 +261,7 @@ def test_command_saves_a_threshold_that_searches_use(asked: Home) -> None:
         assert kb.services.models_folder is not None
         saved = find_calibration(kb.services.models_folder, "quick")
         pipeline = Pipeline.parse(f"{made['path']} >> conditional(stage={made['stage']}, calibrated=quick)")
-        assert saved.learnt <= pipeline.rerank[0].learnt(kb.services)  # type: ignore[attr-defined]
+        assert saved.training_questions <= pipeline.rerank[0].training_questions(kb.services)  # type: ignore[attr-defined]
         notes = [_note(kb, pipeline, text) for text in ("what does word3x open", "the common door at night")]
     assert "not under" in notes[0] and re.search(r"max \S+, under", notes[1])
     asked.write("docs/new.md", "# New\n\nA new page.\n")

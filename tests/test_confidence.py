@@ -111,7 +111,7 @@ DATA = {
 def test_calibration_reads_back(tmp_path: Path) -> None:
     write_calibration(tmp_path, DATA)
     made = find_calibration(tmp_path, "quick")
-    assert (made.when, made.below, made.learnt) == ("max", 0.8, frozenset({"k1"}))
+    assert (made.when, made.below, made.training_questions) == ("max", 0.8, frozenset({"k1"}))
     assert made.refused("cross_encoder", "bm25", "abc") == ""
     assert made.refused("hosted", "bm25", "abc") == "it was calibrated for cross_encoder"
     assert made.refused("cross_encoder", "dense", "abc") == "it was calibrated after bm25"

@@ -27,7 +27,7 @@ from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
 from surefind.fuse.learned import FORMAT, read_manifest
-from surefind.inference.record import check_record, questions_learnt
+from surefind.inference.record import check_record, questions_trained_on
 from surefind.kb.adoption import kept_changes, prepare, write
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.search.pipeline import Pipeline
@@ -163,7 +163,7 @@ def test_trained_encoder(tmp_path: Path) -> None:
 
     def read() -> Any:
         check_record(tmp_path)
-        return questions_learnt(tmp_path)
+        return questions_trained_on(tmp_path)
 
     for name in ("record.json", "config.json"):
         check(tmp_path / name, read, CorruptIndexError)

@@ -657,7 +657,7 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
         assert {change.rank_after for change in found.drift.worse} == {None}
         assert (kb.catalogue.generation(), kb.desk.get(number).state) == (generation, "draft")
         assert kb.search("condor", Access.public()).hits
-        assert len(kb.catalogue.versions.held(kb.catalogue.contents())) == len(kb.documents(Access.owner()))
+        assert len(kb.catalogue.versions.held(kb.catalogue.snapshot_id())) == len(kb.documents(Access.owner()))
         assert kb.history("condor.md")[1:] == []
     assert _files_of(gated) == size
     with gated.open() as kb:

@@ -27,7 +27,7 @@ from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
 from surefind.protocols import OnProgress, Retriever
 from surefind.running.notes import CollectedNotes, collecting
-from surefind.search.reach import Reach
+from surefind.search.passage_source import PipelinePassages
 from surefind.search.reader import Searcher
 from surefind.store.backend import View
 from surefind.store.needs import identity, needed
@@ -291,10 +291,10 @@ class Bench:
 
     def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
-        reach = Reach(contender.pipeline, view, self.kb.services, plan.access)
+        source = PipelinePassages(contender.pipeline, view, self.kb.services, plan.access)
         path = " ".join([contender.pipeline.path, *self.audience(plan, contender)])
         scope = view.fingerprint, plan.exam.fingerprint, path
-        return Reranking(reach, self.kb.services, self.cache, *scope)
+        return Reranking(source, self.kb.services, self.cache, *scope)
 
     # ------------------------------------------------------------ latency, size, ingestion
 

@@ -21,8 +21,8 @@ from surefind.access import Access
 from surefind.bench.plan import Contender
 from surefind.protocols import Passages, Reranker, Retriever, Services
 from surefind.running.notes import CollectedNotes, collecting
+from surefind.search.passage_source import PipelinePassages
 from surefind.search.pipeline import Pipeline
-from surefind.search.reach import Reach
 from surefind.store.backend import View
 from surefind.types import Query, Rankings
 
@@ -82,13 +82,13 @@ def _timed(
         work = partial(_joined, pipeline, sample, lists, view, services, access)
         best = stopwatch.time(path, work, again, reach=min(map(len, lists)))
         keys.append((name_of(pipeline.fuse), path))
-    reach = Reach(pipeline, view, services, access)
+    source = PipelinePassages(pipeline, view, services, access)
     for reranker in pipeline.rerank:
         path = f"{path} >> {reranker}"
         if reranker is pipeline.rerank[-1] and stopwatch.take(path, str(pipeline)):
             keys.append((name_of(reranker), path))
             break
-        best = stopwatch.time(path, partial(_reranked, reranker, sample, best, reach, services), reach=len(best))
+        best = stopwatch.time(path, partial(_reranked, reranker, sample, best, source, services), reach=len(best))
         keys.append((name_of(reranker), path))
     return keys
 

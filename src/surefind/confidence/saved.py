@@ -35,7 +35,7 @@ class Calibration:
     below: float | None
     """τ: queries with less confidence are reranked. None if no threshold keeps the promise: all are reranked."""
     predictor: LogisticModel | None
-    learnt: frozenset[str]
+    training_questions: frozenset[str]
     """The questions that chose the threshold, as `question_key` writes them."""
     stamp: str
     """A hash of the file's content."""

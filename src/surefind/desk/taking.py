@@ -70,7 +70,7 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
 
 def base_of(catalogue: Catalogue, document: str) -> tuple[Base, Document | None]:
     """Returns the published version of a document, and the document itself; an empty base if it is new."""
-    version = catalogue.versions.find(document, catalogue.contents())
+    version = catalogue.versions.find(document, catalogue.snapshot_id())
     if version is None:
         return Base(), None
     found = catalogue.versions.document(version)

@@ -81,7 +81,7 @@ class Learned(Stage):
         if drifted:
             note(drifted)
 
-    def learnt(self, services: Services) -> frozenset[str]:
+    def training_questions(self, services: Services) -> frozenset[str]:
         """The keys (`question_key`) of the questions it was trained on."""
         return frozenset(_read(*self._file(services))[0]["learnt"])
 

@@ -184,7 +184,7 @@ def _retrievers(kb: KnowledgeBase, change: SettingsChange) -> list[Retriever]:
 def _has_documents(kb: KnowledgeBase) -> bool:
     """Whether there is anything to index. A folder without settings and data is no knowledge base: an error."""
     try:
-        return kb.catalogue.contents() > 0
+        return kb.catalogue.snapshot_id() > 0
     except NothingIndexedError:
         if not (kb.folder / FILE_NAME).exists():
             raise

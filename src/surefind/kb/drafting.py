@@ -300,7 +300,7 @@ class Drafting:
         owned, names = [self.desk.signed(number, revision)[1]], [document]
         with contextlib.suppress(NothingIndexedError):
             versions = self.catalogue.versions
-            if version := versions.find(document, self.catalogue.contents()):
+            if version := versions.find(document, self.catalogue.snapshot_id()):
                 names.append(versions.file_of(version)[1])
                 owned.append(versions.acl(version))
         lists = [one for own in owned for one in access_lists(own, names, self.settings.access)]

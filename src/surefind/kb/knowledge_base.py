@@ -190,7 +190,7 @@ class KnowledgeBase(Writing, Drafting):
         spec = str(layout or self.settings.layout)
         try:
             with explaining(self.data):
-                return self._backend().has(self.catalogue.contents(), spec)
+                return self._backend().has(self.catalogue.snapshot_id(), spec)
         except NothingIndexedError:
             return False
 
@@ -236,7 +236,7 @@ class KnowledgeBase(Writing, Drafting):
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
         """Returns the bytes on disk of each index of the current generation, by index spec."""
         with explaining(self.data):
-            return self._backend().sizes(self.catalogue.contents(), str(layout or self.settings.layout))
+            return self._backend().sizes(self.catalogue.snapshot_id(), str(layout or self.settings.layout))
 
     def folders(self, generation: int) -> list[Path]:
         """Returns the folders of the indexes of a generation. They stay as they are while a reader of it is in use."""

@@ -24,7 +24,7 @@ from surefind.llm.permutation import in_order, shown
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Message, Workload
-from surefind.protocols import Fuser, Passages, Reaching, Services
+from surefind.protocols import Fuser, Passages, PassageSource, Services
 from surefind.rerank._order import reordered
 from surefind.running.notes import note
 from surefind.spec import Stage, require
@@ -97,7 +97,7 @@ class Agentic(Stage):
         for step in range(1, self.steps + 1):  # all queries take each step together
             wanted = self._step(step, queries, states, active, passages, services)
             active = list(wanted)
-            if not active or not isinstance(passages, Reaching):
+            if not active or not isinstance(passages, PassageSource):
                 break
             if step < self.steps:
                 self._search(states, wanted, passages, rankings.ids.shape[1])
@@ -165,10 +165,12 @@ class Agentic(Stage):
         known = {text.casefold() for text in state.searches}
         return [text for text in searches if text.casefold() not in known][: self.branch]
 
-    def _search(self, states: Sequence[_Progress], wanted: dict[int, list[str]], reach: Reaching, depth: int) -> None:
+    def _search(
+        self, states: Sequence[_Progress], wanted: dict[int, list[str]], source: PassageSource, depth: int
+    ) -> None:
         """Runs all searches in one batch; each query then looks at unseen passages, the best of each search first."""
         owners = [(i, text) for i, texts in wanted.items() for text in texts]
-        found = reach.search([Query(text) for _, text in owners], depth)
+        found = source.search([Query(text) for _, text in owners], depth)
         fresh: dict[int, list[list[int]]] = {i: [] for i in wanted}
         for row, (i, text) in enumerate(owners):
             states[i].lists.append(_one(found, row))
