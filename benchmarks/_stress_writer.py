@@ -125,7 +125,7 @@ class Writer:
     def _damage(self, number: int) -> None:
         """Deletes one index of the newest generation, each kind in turn, and lets a sync build it again."""
         backend = LocalBackend(self.kb.catalogue)
-        contents = self.kb.catalogue.contents()
+        contents = self.kb.catalogue.snapshot_id()
         keys = sorted((spec, key) for key, of, _, spec in backend.rows.indexes() if of == contents)
         shutil.rmtree(backend.indexes.folder / keys[number % len(keys)][1])
         time.sleep(0.2)

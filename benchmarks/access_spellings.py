@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from acl_spellings import WAYS
 from surefind import Access, KnowledgeBase
 from surefind.files.inside import LOOKS_RESTRICTED, read_checked, reading
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 
 _TYPES = (".md", ".txt", ".rst", ".html", ".py", ".json")
@@ -41,7 +41,7 @@ def outcomes(folder: Path) -> dict[str, str]:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
     with KnowledgeBase.open(folder) as kb:
         problems = kb.sync(folder / "docs").problems
-        paths = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.contents())}
+        paths = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.snapshot_id())}
         public = {paths[one.id].partition("/")[0] for one in kb.documents(Access.public())}
         indexed = {path.partition("/")[0] for path in paths.values()}
     alike = {problem.path.partition("/")[0] for problem in problems if problem.left_to_owner}
@@ -64,7 +64,7 @@ def mistakes(folders: list[str]) -> None:
             continue
         read += 1
         with contextlib.suppress(Exception):  # files that cannot be read for another reason
-            with reading(Limits(), readers) as scope:
+            with reading(FileLimits(), readers) as scope:
                 list(read_checked(reader, path, "x"))
             alike = [reason for _, reason in scope.complaints if reason.startswith(LOOKS_RESTRICTED)]
             closed += bool(alike)

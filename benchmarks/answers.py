@@ -23,11 +23,11 @@ import numpy as np
 from _collecting import fewer
 from confidence import HANDBOOKS, QUESTIONS, figure, texts
 from surefind import Access
-from surefind.answer.answering import LEAST, PASSAGES
+from surefind.answer.answering import MIN_PROBABILITY, PASSAGES
 from surefind.answer.quoting import quote
 from surefind.bench.answers import spans_of
 from surefind.confidence.builtin import FILE
-from surefind.confidence.predictor import Predictor, fit
+from surefind.confidence.predictor import LogisticModel, fit
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
@@ -118,7 +118,7 @@ def loaded(work: Path) -> dict[str, list[dict[str, Any]]]:
             for path in paths}  # fmt: skip
 
 
-def fitted(parts: list[list[dict[str, Any]]]) -> Predictor:
+def fitted(parts: list[list[dict[str, Any]]]) -> LogisticModel:
     """Every collection counts the same, and questions without an answer a fifth of it."""
     rows = [row for part in parts for row in part]
     counts = [
@@ -163,8 +163,8 @@ def report(work: Path) -> None:
         right = np.array([row.get("read", False) for row in rows])[own]
         _, wrong = by_confidence(p[own], right)
         risk, half = aurc(wrong), precision_at_half(wrong)
-        said = p[own] >= LEAST
-        refused = [np.mean([p[i] < LEAST for i, row in enumerate(rows) if row["origin"] == one])
+        said = p[own] >= MIN_PROBABILITY
+        refused = [np.mean([p[i] < MIN_PROBABILITY for i, row in enumerate(rows) if row["origin"] == one])
                    if any(row["origin"] == one for row in rows) else None for one in ("foreign", "trick")]  # fmt: skip
         print(f"| {name} | {said.mean():.0%} | {right[said].mean():.0%} | {half:.3f} | {risk:.3f} | "
               f"{figure(auc(p[own], right))} | {calibration_error(p[own], right):.3f} | "

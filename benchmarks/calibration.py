@@ -21,7 +21,7 @@ import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
-from surefind.calibrate.choice import Choice, Evidence, Rows, checked, choose
+from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
 from surefind.calibrate.evidence import ask, plan_of
 from surefind.calibrate.run import WHENS
 from surefind.confidence.measures import MEASURED, features
@@ -161,10 +161,10 @@ def half_the_time(paths: list[Path]) -> None:
         print(f"| {path.stem} | {gain:+.4f} | {' | '.join(cells)} |")
 
 
-def surer_half(evidence: Evidence, tuning: Rows, when: Any) -> Choice:
+def surer_half(evidence: Evidence, tuning: Rows, when: Any) -> Cutoff:
     """A threshold at the median confidence of the tuning questions."""
     predictor = fit(evidence.features[tuning], evidence.success[tuning]) if when == "predicted" else None
-    choice = Choice(when, None, (), predictor)
+    choice = Cutoff(when, None, (), predictor)
     middle = float(np.median(choice.confidences(evidence)[tuning]))
     return replace(choice, threshold=Threshold(middle, 0, 0, 0.0))
 

@@ -31,7 +31,7 @@ from surefind import Access
 from surefind.bench.engine import OWNER
 from surefind.calibrate.answers import ask
 from surefind.confidence.builtin import FILE
-from surefind.confidence.predictor import Predictor, fit
+from surefind.confidence.predictor import LogisticModel, fit
 from surefind.confidence.reading import READ_SIGNALS
 from surefind.confidence.signals import NAMES, Kind
 from surefind.exam.formats.table import read_table
@@ -175,7 +175,7 @@ def learnt(parts: Sequence[Collection]) -> list[Collection]:
     return [part for part in parts if part.name not in NOT_LEARNT]
 
 
-def pooled(parts: Sequence[Collection]) -> Predictor:
+def pooled(parts: Sequence[Collection]) -> LogisticModel:
     """A predictor in which every collection counts the same: first the weights, then the scale."""
     made = fit(*joined(parts, SHARES)[:2], counts=joined(parts, SHARES)[2])
     signals, success, counts = joined(parts, SCALED)
@@ -183,7 +183,7 @@ def pooled(parts: Sequence[Collection]) -> Predictor:
     scale = fit(logits, success, strength=0.01, counts=counts)
     slope = float(scale.weights[0] / scale.scales[0])
     shift = scale.intercept - slope * float(scale.means[0])
-    return Predictor(made.means, made.scales, made.weights * slope, made.intercept * slope + shift)
+    return LogisticModel(made.means, made.scales, made.weights * slope, made.intercept * slope + shift)
 
 
 def joined(parts: Sequence[Collection], shares: Mapping[str, float]) -> tuple[Floats, BoolArray, Floats]:
@@ -220,7 +220,7 @@ def report(work: Path) -> None:
             few(parts, others)
 
 
-def never_seen(kind: str, parts: list[Collection], others: dict[str, Predictor]) -> None:
+def never_seen(kind: str, parts: list[Collection], others: dict[str, LogisticModel]) -> None:
     print(f"\n## {kind}: the predictor of the other collections\n")
     print("| collection | questions | right | confidence | ECE | perfect | AUROC right | removed | foreign | trick |")
     print("|---|---|---|---|---|---|---|---|---|---|")
@@ -241,7 +241,7 @@ def figure(value: float | None) -> str:
     return "–" if value is None or np.isnan(value) else f"{value:.3f}"
 
 
-def words(parts: list[Collection], others: dict[str, Predictor]) -> None:
+def words(parts: list[Collection], others: dict[str, LogisticModel]) -> None:
     """How often each of the words holds, over all collections that are not PolicyQA."""
     print("\n## Words\n\n| words | right, of questions with an answer | of them, by collection |"
           " share of removed | of foreign | of trick |\n|---|---|---|---|---|---|")  # fmt: skip
@@ -262,7 +262,7 @@ def words(parts: list[Collection], others: dict[str, Predictor]) -> None:
         above = least
 
 
-def minimum(parts: list[Collection], others: dict[str, Predictor]) -> None:
+def minimum(parts: list[Collection], others: dict[str, LogisticModel]) -> None:
     print("\n## min_confidence: right first hits that are hidden, wrong ones that are shown\n")
     print("| min_confidence | right hidden | wrong shown | removed shown | foreign shown |\n|---|---|---|---|---|")
     known = learnt(parts)
@@ -277,7 +277,7 @@ def minimum(parts: list[Collection], others: dict[str, Predictor]) -> None:
         print(f"| {least:g} | {' | '.join(f'{value:.0%}' for value in np.mean(rows, axis=0))} |")
 
 
-def few(parts: list[Collection], others: dict[str, Predictor]) -> None:
+def few(parts: list[Collection], others: dict[str, LogisticModel]) -> None:
     """What a few labelled questions of a collection improve, on its other questions."""
     print("\n## Few labels: ECE and Brier score on the other questions, means of 20 draws\n")
     print(f"| collection | built in | {' | '.join(f'{count} labels' for count in FEW)} |\n|---|---|{'---|' * len(FEW)}")

@@ -28,7 +28,7 @@ from surefind import spec
 from surefind.analyze import _tokens
 from surefind.analyze.english import English
 from surefind.exam.known_item import generate
-from surefind.measure.gains import Judge, Places
+from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.ranks import ndcg
 from surefind.measure.statistics import bootstrap
 from surefind.protocols import Analyzer
@@ -161,10 +161,10 @@ def speed(language: str, found: Sequence[Document]) -> None:
     print(f"before {took['before']:.2f} s, now {took['now']:.2f} s, ratio {ratio:.3f}")
 
 
-def places(chunks: Sequence[Chunk], found: Sequence[Document]) -> Places:
+def places(chunks: Sequence[Chunk], found: Sequence[Document]) -> ChunkSpans:
     numbers = {document.id: i for i, document in enumerate(found)}
     rows = np.array([(numbers[c.document], c.start, c.end) for c in chunks], np.int64)
-    return Places(rows[:, 0], rows[:, 1], rows[:, 2], numbers)
+    return ChunkSpans(rows[:, 0], rows[:, 1], rows[:, 2], numbers)
 
 
 def main() -> None:

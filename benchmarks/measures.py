@@ -16,7 +16,7 @@ import numpy as np
 from _shared import beir, machine
 from surefind import Chunk, Query
 from surefind.exam.model import ExamQuery, Judgment
-from surefind.measure.gains import Judge, Places
+from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.ranks import MEASURES
 from surefind.retrieve.bm25 import BM25
 from surefind.services import LocalServices
@@ -54,7 +54,7 @@ def main(data: Path) -> None:
     found = retriever.build(chunks, LocalServices()).search(retriever, asked, 100, EVERY)
     numbers = {document_id: i for i, document_id in enumerate(ids)}
     ends = np.array([chunk.end for chunk in chunks], dtype=np.int64)
-    places = Places(np.arange(len(ids)), np.zeros_like(ends), ends, numbers)
+    places = ChunkSpans(np.arange(len(ids)), np.zeros_like(ends), ends, numbers)
     exam = [
         ExamQuery(q, text, tuple(Judgment(document_id, grade=g) for document_id, g in judged[q].items()))
         for q, text in queries.items()

@@ -23,7 +23,7 @@ from surefind.bench.parity import measure_parity
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.kb import KnowledgeBase
 from surefind.store.backends.milvus.indexes import RemoteWords
-from surefind.store.backends.milvus.words import Statistics
+from surefind.store.backends.milvus.words import SetStatistics
 from surefind.types import Query
 
 OWNER = Access.owner()
@@ -87,14 +87,14 @@ def _timed(kb: KnowledgeBase, exam: Exam) -> None:
 
 def _off(kb: KnowledgeBase, exam: Exam) -> None:
     """Rewrites the weights with a wrong average, in new collections."""
-    real = Statistics.of
+    real = SetStatistics.of
     for share in (0.02, 0.10):
 
-        def wrong(*given: Any, share: float = share) -> Statistics:
+        def wrong(*given: Any, share: float = share) -> SetStatistics:
             made = real(*given)
             return replace(made, average=made.average * (1 + share))
 
-        Statistics.of = wrong  # type: ignore[method-assign, assignment]
+        SetStatistics.of = wrong  # type: ignore[method-assign, assignment]
         kb.settings = replace(kb.settings, pipelines={"both": kb.settings.find(f"bm25(k1={1.5 + share / 1e6})")})
         kb.build("both")
         index: Any = kb.reader().view.index(kb.pipeline().retrieve[0])  # type: ignore[attr-defined]

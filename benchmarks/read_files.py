@@ -23,7 +23,7 @@ from markdown_it import MarkdownIt
 from _shared import machine
 from surefind.abilities import name_of
 from surefind.errors import SurefindError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.files.scan import FileEntry, scan
 from surefind.services import LocalServices
@@ -50,7 +50,7 @@ def timed(work: Callable[[], T]) -> tuple[float, float, T]:
 
 def read(entries: list[FileEntry]) -> list[Document]:
     documents = []
-    with Reading(Readers(), Limits()) as reading:
+    with Reading(Readers(), FileLimits()) as reading:
         for entry in entries:
             reader = reading.find(entry.relative)
             assert reader is not None

@@ -37,7 +37,7 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
 from surefind.measure.statistics import Interval, bootstrap, wilson
 from surefind.search.pipeline import Pipeline
-from surefind.tune.limits import Limits
+from surefind.tune.limits import TuningLimits
 from surefind.tune.race import Race, blocks
 from surefind.tune.search import Standing, Tuner
 from surefind.tune.space import candidates
@@ -67,7 +67,7 @@ def _tuned(folder: Path, exam: Exam, whole: bool) -> dict[str, object]:
     with _fresh(folder) as kb:
         contenders = candidates(kb.settings)
         seconds: list[float] = []
-        tuner = Tuner(Bench(kb, fresh=True), exam, MEASURE, Limits(), watch=_ends(seconds))
+        tuner = Tuner(Bench(kb, fresh=True), exam, MEASURE, TuningLimits(), watch=_ends(seconds))
         tuner.run(contenders)
     found = tuner.found
     assert found.winner is not None

@@ -142,7 +142,7 @@ def llm(monkeypatch: pytest.MonkeyPatch) -> Iterator[LLMServer]:
     """A language-model server on the loopback; a proxy that must not be asked about it; short waits between tries."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setattr(endpoint, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint, "_FIRST_WAIT_SECONDS", 0.01)
     with serving() as server:
         yield server
 

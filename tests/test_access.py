@@ -231,7 +231,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
 ) -> None:
     """An agentic step searches again: its candidates were once scored through every document."""
     from surefind.graph.index import GraphIndex
-    from surefind.search.reach import Reach
+    from surefind.search.passage_source import PipelinePassages
 
     home = Home(tmp_path, '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n')
     for i in range(4):
@@ -249,9 +249,9 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
         monkeypatch.setattr(
             GraphIndex, "_scores", lambda self, r, q, allow: masks.append(allow.key) or real(self, r, q, allow)
         )
-        reach = Reach(pipeline, view, kb.services, Access.public())
-        found = reach.search([Query("Dana Whitfield Oak Street")], 20)
-        documents = {chunk.document for chunk in reach[found.row(0)[0].tolist()]}
+        source = PipelinePassages(pipeline, view, kb.services, Access.public())
+        found = source.search([Query("Dana Whitfield Oak Street")], 20)
+        documents = {chunk.document for chunk in source[found.row(0)[0].tolist()]}
         view.score(pipeline.retrieve[1], [Query("Dana")], found.ids, Access.public())
     assert documents and documents <= {f"open{i}.md" for i in range(4)}
     assert expected
@@ -260,7 +260,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
 
 @pytest.mark.parametrize("call", ["search", "score", "near", "chunks", "passages", "admitted", "withheld"])
 def test_no_call_has_a_default_access(call: str) -> None:
-    from surefind.search.reader import Reader
+    from surefind.search.reader import Searcher
     from surefind.store.backend import View
     from surefind.store.backends.view import LocalView
 
@@ -270,8 +270,8 @@ def test_no_call_has_a_default_access(call: str) -> None:
     for owner, name in (
         (KnowledgeBase, "search"),
         (KnowledgeBase, "documents"),
-        (Reader, "search"),
-        (Reader, "documents"),
+        (Searcher, "search"),
+        (Searcher, "documents"),
     ):
         assert inspect.signature(getattr(owner, name)).parameters["access"].default is inspect.Parameter.empty
 

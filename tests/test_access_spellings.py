@@ -33,7 +33,7 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
         home.write(f"docs/{number}/{name}", content)
     report = home.sync("docs")
     with home.open() as kb:
-        rows = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.contents())}
+        rows = {member.document: member.path for member in kb.catalogue.members(kb.catalogue.snapshot_id())}
         public = {_folder(rows[one.id]) for one in kb.documents(Access.public())}
         indexed = {_folder(rows[one.id]) for one in kb.documents(Access.owner())}
     return Outcome(public, indexed, {_folder(problem.path): problem.reason for problem in report.problems})

@@ -10,7 +10,7 @@ import pytest
 from helpers import WORDS, Home
 from surefind import Pipeline
 from surefind.errors import ConfigError, NothingIndexedError, SpecError, UsageError
-from surefind.kb.adoption import Change, build, check_free, missing, prepare, prepare_undo, write
+from surefind.kb.adoption import SettingsChange, build, check_free, missing, prepare, prepare_undo, write
 from surefind.settings import file as settings_file
 from surefind.settings.config import TEMPLATE, load_settings
 from surefind.write.layout import Layout
@@ -41,13 +41,13 @@ def text(folder: Path) -> str:
     return (folder / "surefind.toml").read_bytes().decode("utf-8")
 
 
-def adopt(folder: Path, name: str, pipeline: Pipeline = HYBRID, layout: Layout | None = None) -> Change:
+def adopt(folder: Path, name: str, pipeline: Pipeline = HYBRID, layout: Layout | None = None) -> SettingsChange:
     change = prepare(folder, name, pipeline, layout)
     write(folder, change)
     return change
 
 
-def undo(folder: Path) -> Change:
+def undo(folder: Path) -> SettingsChange:
     change = prepare_undo(folder)
     write(folder, change)
     return change

@@ -18,7 +18,7 @@ from surefind.bench.answers_page import curves, render
 from surefind.disk.sealed import unsealed
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
-from surefind.measure.clusters import FEWEST
+from surefind.measure.clusters import MIN_CLUSTERS
 from surefind.measure.quotes import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
 from surefind.measure.statistics import bootstrap, bootstrap_of
 from surefind.types import Hit
@@ -110,7 +110,7 @@ def test_questions_that_are_equally_sure_share_their_mean() -> None:
 
 def test_the_bootstrap_of_a_mean_is_the_bootstrap() -> None:
     values = np.random.default_rng(0).random(40)
-    for clusters in (None, np.arange(40) % FEWEST):
+    for clusters in (None, np.arange(40) % MIN_CLUSTERS):
         (same,) = bootstrap(values[:, None], 500, clusters=clusters)
         found = bootstrap_of(lambda drawn: float(drawn.mean()), values, 500, clusters=clusters)
         assert (found.mean, found.low, found.high) == pytest.approx((same.mean, same.low, same.high))

@@ -15,7 +15,7 @@ from helpers import Home
 from rerank_helpers import tiny_cross_encoder
 from surefind.bench.check import check_report, read_baseline
 from surefind.bench.cost import quote_for
-from surefind.bench.drawn import SIZE, USUAL, Part, drawn_part
+from surefind.bench.drawn import SAMPLE_QUESTIONS, USUAL, QuestionSample, drawn_part
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
@@ -59,11 +59,11 @@ def plan(tmp_path: Path) -> Plan:
 
 def test_the_same_questions_are_drawn_from_both_halves() -> None:
     part = drawn_part(QUERIES)
-    assert part is not None and abs(len(part) - SIZE) <= 1
+    assert part is not None and abs(len(part) - SAMPLE_QUESTIONS) <= 1
     shuffled = drawn_part(QUERIES[::-1])
     assert shuffled is not None and shuffled.asked[::-1].tolist() == part.asked.tolist()
     out = np.array(held_out(QUERIES))
-    assert part.asked[out].sum() == part.asked[~out].sum() == SIZE // 2
+    assert part.asked[out].sum() == part.asked[~out].sum() == SAMPLE_QUESTIONS // 2
 
 
 def test_a_short_exam_is_asked_as_a_whole() -> None:
@@ -72,7 +72,7 @@ def test_a_short_exam_is_asked_as_a_whole() -> None:
 
 def test_the_estimate_is_the_mean_before_and_the_mean_difference() -> None:
     asked = np.array([True, True, False, False])
-    part = Part(asked, (np.arange(4),))
+    part = QuestionSample(asked, (np.arange(4),))
     before, after = np.array([0.2, 0.4, 0.6, 0.8]), np.array([0.3, 0.7, np.nan, np.nan])
     values = part.estimated(before, after)
     assert values.mean() == pytest.approx(0.5 + (0.1 + 0.3) / 2)
@@ -89,7 +89,7 @@ def test_intervals_of_the_estimate_hold_its_truth() -> None:
         after = before + rng.normal(0.05, 0.1, size=300)
         asked = np.zeros(300, np.bool_)
         asked[rng.choice(300, 20, replace=False)] = True
-        values = Part(asked, (np.arange(300),)).estimated(before, np.where(asked, after, np.nan))
+        values = QuestionSample(asked, (np.arange(300),)).estimated(before, np.where(asked, after, np.nan))
         (gain,) = bootstrap((values - before)[:, None], resamples=400)
         hits += gain.low <= 0.05 <= gain.high
     assert 0.88 <= hits / 200 <= 0.99

@@ -41,8 +41,8 @@ def test_slow_stage_is_timed_on_fewer_queries(
         return embed(self, texts, progress)
 
     monkeypatch.setattr(ToyEmbedder, "embed", slow)
-    monkeypatch.setattr(latency, "_LEAST", 2)
-    monkeypatch.setattr(latency, "_LONGEST", 0.05)
+    monkeypatch.setattr(latency, "_MIN_TIMED", 2)
+    monkeypatch.setattr(latency, "_MAX_TIMING_SECONDS", 0.05)
     asked = tuple(query(f"q{i}", f"page word{i}", Judgment(f"{i}.md")) for i in range(QUESTIONS))
     with home.open() as kb:
         kb.build(pipeline)

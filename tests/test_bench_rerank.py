@@ -29,7 +29,7 @@ from surefind.bench.terminal import show
 from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam, Judgment
 from surefind.inference import cross_encoder as rerank_onnx
-from surefind.search.reach import Reach
+from surefind.search.passage_source import PipelinePassages
 from surefind.testing import rankings_of
 from surefind.types import Query, Rankings
 
@@ -51,8 +51,8 @@ EXAM = Exam(
 )
 
 
-def passages_of(kb: KnowledgeBase) -> Reach:
-    return Reach(Pipeline.parse("bm25"), kb.reader().view, kb.services, Access.owner())
+def passages_of(kb: KnowledgeBase) -> PipelinePassages:
+    return PipelinePassages(Pipeline.parse("bm25"), kb.reader().view, kb.services, Access.owner())
 
 
 def known(kb: KnowledgeBase, rankings: Rankings) -> Rankings:

@@ -33,7 +33,7 @@ from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.measure.clusters import FEWEST
+from surefind.measure.clusters import MIN_CLUSTERS
 from surefind.measure.names import SPAN_MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.retrieve._postings import Postings
@@ -102,7 +102,7 @@ def test_report_has_the_promised_keys(finished: Finished) -> None:
 def test_intervals_and_tests_treat_the_questions_about_a_document_together(finished: Finished) -> None:
     assert finished.outcome is not None
     clusters = clusters_of(finished.outcome.plan.exam.queries)
-    assert FEWEST <= len(set(clusters.tolist())) < len(clusters)
+    assert MIN_CLUSTERS <= len(set(clusters.tolist())) < len(clusters)
     assert finished.report["query_clusters"] == clusters.tolist()
     primary = finished.report["primary"]
     found = [row["measures"][primary] for row in finished.report["rows"]]

@@ -21,7 +21,7 @@ from surefind.confidence.saved import FILE, find_calibration, write_calibration
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
-from surefind.measure.thresholds import LEAST, Threshold, chosen, thresholds, z_of
+from surefind.measure.thresholds import MIN_QUESTIONS, Threshold, chosen, thresholds, z_of
 from surefind.running.notes import collecting
 from surefind.search.pipeline import Pipeline
 from surefind.serve.integrity import CHECKS, DamageError
@@ -48,7 +48,7 @@ def test_lower_bound_is_wilsons() -> None:
 def test_thresholds_go_down_from_the_fewest_questions() -> None:
     tested = thresholds(np.random.default_rng(1).random(400), np.ones(400, dtype=bool))
     counts = [t.skipped for t in tested]
-    assert counts == sorted(counts) and counts[0] >= LEAST and counts[-1] == 400
+    assert counts == sorted(counts) and counts[0] >= MIN_QUESTIONS and counts[-1] == 400
     assert [t.below for t in tested] == sorted((t.below for t in tested), reverse=True)
 
 
@@ -261,7 +261,7 @@ def test_command_saves_a_threshold_that_searches_use(asked: Home) -> None:
         assert kb.services.models_folder is not None
         saved = find_calibration(kb.services.models_folder, "quick")
         pipeline = Pipeline.parse(f"{made['path']} >> conditional(stage={made['stage']}, calibrated=quick)")
-        assert saved.learnt <= pipeline.rerank[0].learnt(kb.services)  # type: ignore[attr-defined]
+        assert saved.training_questions <= pipeline.rerank[0].training_questions(kb.services)  # type: ignore[attr-defined]
         notes = [_note(kb, pipeline, text) for text in ("what does word3x open", "the common door at night")]
     assert "not under" in notes[0] and re.search(r"max \S+, under", notes[1])
     asked.write("docs/new.md", "# New\n\nA new page.\n")

@@ -16,7 +16,7 @@ from helpers import times_slower
 from surefind.chunk._pieces import Piece
 from surefind.chunk.fixed import Fixed
 from surefind.chunk.hierarchical import Hierarchical
-from surefind.chunk.markdown import Markdown
+from surefind.chunk.markdown import MarkdownChunker
 from surefind.chunk.semantic import Semantic
 from surefind.chunk.sentence_window import SentenceWindow
 from surefind.chunk.whole import Whole
@@ -54,12 +54,12 @@ def test_fixed_keeps_the_contract_on_any_text(text: str, tokens: int, data: st.D
 
 @given(no_definitions, st.integers(1, 40), st.data())
 def test_markdown_keeps_the_contract_on_any_markdown(text: str, tokens: int, data: st.DataObject) -> None:
-    check_chunker(Markdown(tokens, data.draw(st.integers(0, tokens))), [document(text)])
+    check_chunker(MarkdownChunker(tokens, data.draw(st.integers(0, tokens))), [document(text)])
 
 
 @given(st.text(max_size=200) | markdown_texts, st.integers(1, 40))
 def test_markdown_keeps_the_contract_on_plain_text(text: str, tokens: int) -> None:
-    check_chunker(Markdown(tokens, min_tokens=0), [document(text, "text")])
+    check_chunker(MarkdownChunker(tokens, min_tokens=0), [document(text, "text")])
 
 
 @given(st.text(max_size=200))
@@ -69,7 +69,7 @@ def test_whole_keeps_the_contract_on_any_text(text: str) -> None:
 
 @given(no_definitions, st.integers(1, 40))
 def test_markdown_chunks_never_overlap_and_never_exceed_the_limit(text: str, tokens: int) -> None:
-    chunks = Markdown(tokens, min_tokens=0).chunk(document(text), SERVICES)
+    chunks = MarkdownChunker(tokens, min_tokens=0).chunk(document(text), SERVICES)
     assert all(a.end <= b.start for a, b in pairwise(chunks))
     assert all(count_tokens(chunk.text) <= tokens for chunk in chunks)
 
@@ -78,7 +78,7 @@ def test_markdown_chunks_never_overlap_and_never_exceed_the_limit(text: str, tok
     "text", ["[a]: https://example.org/a\n", "# T\n\nSee [a].\n\n[a]: https://example.org/a 'The A'\n"]
 )
 def test_markdown_keeps_link_definitions(text: str) -> None:
-    check_chunker(Markdown(), [document(text)])
+    check_chunker(MarkdownChunker(), [document(text)])
 
 
 @given(st.integers(0, 60), st.integers(1, 12), st.data())
@@ -104,59 +104,59 @@ def test_token_is_a_word_or_one_punctuation_mark() -> None:
 def test_characters_of_scripts_without_spaces_and_encoded_data_count_as_many_tokens() -> None:
     assert [count_tokens(text) for text in ("三十天 days", "カタカナ", "한국어 말", "A" * 1000)] == [4, 4, 2, 10]
     for text in ("银行必须在三十天内提交可疑活动报告。" * 100, "A1b2" * 20_000):
-        assert max(len(chunk.text) for chunk in Markdown(tokens=250).chunk(document(text), SERVICES)) <= 25_000
+        assert max(len(chunk.text) for chunk in MarkdownChunker(tokens=250).chunk(document(text), SERVICES)) <= 25_000
 
 
-def texts(chunker: Markdown, text: str) -> list[str]:
+def texts(chunker: MarkdownChunker, text: str) -> list[str]:
     return [chunk.text for chunk in chunker.chunk(document(text), SERVICES)]
 
 
 def test_markdown_starts_a_chunk_at_each_section_that_is_long_enough() -> None:
-    found = texts(Markdown(50, min_tokens=3), "# A\n\none two three\n\n# B\n\nfour five six\n")
+    found = texts(MarkdownChunker(50, min_tokens=3), "# A\n\none two three\n\n# B\n\nfour five six\n")
     assert found == ["# A\n\none two three", "# B\n\nfour five six"]
 
 
 def test_markdown_joins_a_short_section_to_the_next() -> None:
-    assert len(texts(Markdown(50, min_tokens=20), "# A\n\none two three\n\n# B\n\nfour five six\n")) == 1
+    assert len(texts(MarkdownChunker(50, min_tokens=20), "# A\n\none two three\n\n# B\n\nfour five six\n")) == 1
 
 
 def test_markdown_keeps_a_table_that_fits_whole() -> None:
     table = "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 | 4 |"
-    found = texts(Markdown(30, min_tokens=0), "Some words before it " * 4 + f"\n\n{table}\n\n" + "after it " * 9)
+    found = texts(MarkdownChunker(30, min_tokens=0), "Some words before it " * 4 + f"\n\n{table}\n\n" + "after it " * 9)
     assert any(table in chunk for chunk in found)
 
 
 def test_markdown_cuts_a_long_table_between_rows() -> None:
     rows = [f"| row{i} | value{i} |" for i in range(20)]
-    found = texts(Markdown(20, min_tokens=0), "\n".join(["| a | b |", "|---|---|", *rows]))
+    found = texts(MarkdownChunker(20, min_tokens=0), "\n".join(["| a | b |", "|---|---|", *rows]))
     assert len(found) > 1
     assert all(line.startswith("|") and line.endswith("|") for chunk in found for line in chunk.splitlines())
 
 
 def test_markdown_cuts_a_long_list_between_items() -> None:
-    found = texts(Markdown(12, min_tokens=0), "\n".join(f"- item number {i} of many" for i in range(9)))
+    found = texts(MarkdownChunker(12, min_tokens=0), "\n".join(f"- item number {i} of many" for i in range(9)))
     assert len(found) > 1
     assert all(chunk.startswith("- item") for chunk in found)
 
 
 def test_heading_sign_inside_code_is_no_heading() -> None:
-    chunks = Markdown(50, min_tokens=0).chunk(document("# A\n\n```\n# comment\n```\n"), SERVICES)
+    chunks = MarkdownChunker(50, min_tokens=0).chunk(document("# A\n\n```\n# comment\n```\n"), SERVICES)
     assert [chunk.headings for chunk in chunks] == [("A",)]
 
 
 def test_headings_are_the_path_down_to_the_chunk() -> None:
     text = "# A\n\nintro text\n\n## B *bold*\n\nmore text\n\n### C\n\ndeep text\n\n## D\n\nlast text\n"
-    chunks = Markdown(50, min_tokens=1).chunk(document(text), SERVICES)
+    chunks = MarkdownChunker(50, min_tokens=1).chunk(document(text), SERVICES)
     assert [chunk.headings for chunk in chunks] == [("A",), ("A", "B bold"), ("A", "B bold", "C"), ("A", "D")]
 
 
 def test_chunk_over_two_sections_has_the_headings_that_both_share() -> None:
-    chunks = Markdown(50, min_tokens=50).chunk(document("# A\n\n## B\n\nx\n\n## C\n\ny\n"), SERVICES)
+    chunks = MarkdownChunker(50, min_tokens=50).chunk(document("# A\n\n## B\n\nx\n\n## C\n\ny\n"), SERVICES)
     assert [chunk.headings for chunk in chunks] == [("A",)]
 
 
 def test_headings_enricher_writes_the_breadcrumb_beside_the_text() -> None:
-    layout = Layout((Markdown(50, 0)), (Headings(),))
+    layout = Layout((MarkdownChunker(50, 0)), (Headings(),))
     (chunk,) = layout.cut(Document("d.md", "# A\n\n## B\n\ntext", "Title"), SERVICES)
     assert chunk.context == "Title > A > B"
     assert chunk.text == "# A\n\n## B\n\ntext"
@@ -191,10 +191,15 @@ def test_fixed_counts_words_if_asked_to() -> None:
 
 @pytest.mark.parametrize(
     "chunker",
-    [Markdown(20, 0), Hierarchical(200, 20, 0), Semantic(80.0, 0, 20, 0, "toy"), Semantic(80.0, 1, 30, 0, "toy")],
+    [
+        MarkdownChunker(20, 0),
+        Hierarchical(200, 20, 0),
+        Semantic(80.0, 0, 20, 0, "toy"),
+        Semantic(80.0, 1, 30, 0, "toy"),
+    ],
 )
 @pytest.mark.usefixtures("toys")
-def test_later_parts_of_a_long_table_carry_its_header_row(chunker: Markdown) -> None:
+def test_later_parts_of_a_long_table_carry_its_header_row(chunker: MarkdownChunker) -> None:
     table = "\n".join(["| code | meaning |", "|---|---|", *(f"| row{i} | value{i} |" for i in range(20))])
     text = f"# Codes\n\n{table}\n\nSome words that follow the table.\n"
     chunks = chunker.chunk(document(text), SERVICES)
@@ -223,7 +228,7 @@ def test_hierarchical_keeps_the_contract_on_any_markdown(text: str, parent: int,
 @given(no_definitions, st.integers(5, 60))
 def test_children_without_overlap_are_the_chunks_of_markdown(text: str, child: int) -> None:
     children = Hierarchical(1000, child, 0).chunk(document(text), SERVICES)
-    chunks = Markdown(child, child // 5).chunk(document(text), SERVICES)
+    chunks = MarkdownChunker(child, child // 5).chunk(document(text), SERVICES)
     assert [(c.start, c.end, c.headings, c.context) for c in children] == [
         (c.start, c.end, c.headings, c.context) for c in chunks
     ]
@@ -355,13 +360,13 @@ def test_semantic_respects_sections_and_the_least_size() -> None:
 # ---------------------------------------------------------------- neighbors
 
 
-def enriched(text: str, chunker: Markdown) -> list[Chunk]:
+def enriched(text: str, chunker: MarkdownChunker) -> list[Chunk]:
     return Layout(chunker, (Neighbors(),)).cut(Document("d.md", text, "Manual"), SERVICES)
 
 
 def test_neighbors_are_the_lead_sentences_of_document_and_section() -> None:
     text = "Cash needs care. More.\n\n# Vault\n\nTwo people open it.\n\nKeys are kept apart.\n"
-    contexts = {chunk.text: chunk.context for chunk in enriched(text, Markdown(7, 0))}
+    contexts = {chunk.text: chunk.context for chunk in enriched(text, MarkdownChunker(7, 0))}
     assert contexts["Keys are kept apart."] == "Manual\nCash needs care.\nVault\nTwo people open it."
     # What the chunk says itself is not repeated.
     assert contexts["Cash needs care. More."] == "Manual"
@@ -445,7 +450,7 @@ def test_windows_tile_any_markdown(text: str) -> None:
         patch.setattr(blocks, "_WINDOW", 10)
         assert "".join(text[a:b] for a, b in blocks._windows(text)) == text
         if "]:" not in text:
-            check_chunker(Markdown(8, 0), [document(text)])
+            check_chunker(MarkdownChunker(8, 0), [document(text)])
 
 
 GROWING = {

@@ -19,7 +19,7 @@ from http_helpers import serving
 from surefind import Access
 from surefind.errors import ClosedError
 from surefind.store.cache import Cache
-from surefind.store.connection import Connection, Connections
+from surefind.store.connection import Connection, ConnectionPool
 
 STRESS = Path(__file__).with_name("closing_stress.py")
 
@@ -74,7 +74,7 @@ def test_a_statement_under_way_ends_before_its_connection_is_closed(tmp_path: Pa
     def connect(path: Path) -> Connection:
         return sqlite3.connect(path, check_same_thread=False, factory=Connection)
 
-    connections = Connections(tmp_path / "a.db", connect)
+    connections = ConnectionPool(tmp_path / "a.db", connect)
     begun, go_on, rows = threading.Event(), threading.Event(), list[int]()
 
     def wait() -> int:
@@ -168,7 +168,9 @@ def test_connection_that_is_being_closed_is_lent_to_nobody(tmp_path: Path) -> No
             seen.append(self.lent and self.lent())
             super().close()
 
-    found = Connections(tmp_path / "a.db", lambda path: sqlite3.connect(path, factory=Noting, check_same_thread=False))
+    found = ConnectionPool(
+        tmp_path / "a.db", lambda path: sqlite3.connect(path, factory=Noting, check_same_thread=False)
+    )
     db = found.get()
     assert db.execute("SELECT 1").fetchone() == (1,)
     found.close()

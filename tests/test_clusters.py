@@ -7,16 +7,19 @@ import pytest
 
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery, Judgment
-from surefind.measure.clusters import FEWEST, grouped
+from surefind.measure.clusters import MIN_CLUSTERS, grouped
 from surefind.measure.statistics import bootstrap, compare_all
 
 
 def test_sums_and_sizes_of_each_cluster() -> None:
-    scores = np.arange(2.0 * FEWEST + 1)[:, None]
-    clusters = np.append(np.arange(2 * FEWEST) % FEWEST, 0)
+    scores = np.arange(2.0 * MIN_CLUSTERS + 1)[:, None]
+    clusters = np.append(np.arange(2 * MIN_CLUSTERS) % MIN_CLUSTERS, 0)
     sums, sizes = grouped(scores, clusters)
-    assert sums[:, 0].tolist() == [0 + FEWEST + 2 * FEWEST, *(2 * i + FEWEST for i in range(1, FEWEST))]
-    assert sizes.tolist() == [3, *[2] * (FEWEST - 1)]
+    assert sums[:, 0].tolist() == [
+        0 + MIN_CLUSTERS + 2 * MIN_CLUSTERS,
+        *(2 * i + MIN_CLUSTERS for i in range(1, MIN_CLUSTERS)),
+    ]
+    assert sizes.tolist() == [3, *[2] * (MIN_CLUSTERS - 1)]
 
 
 def test_without_clusters_each_question_stands_for_itself() -> None:
@@ -29,8 +32,8 @@ def test_a_few_clusters_are_too_few_to_resample() -> None:
     # With one document, resampling documents would give every interval a width of zero.
     scores = np.random.default_rng(0).random((60, 2))
     assert bootstrap(scores, 500, clusters=np.zeros(60, np.int64)) == bootstrap(scores, 500)
-    assert bootstrap(scores, 500, clusters=np.arange(60) % (FEWEST - 1)) == bootstrap(scores, 500)
-    assert bootstrap(scores, 500, clusters=np.arange(60) % FEWEST) != bootstrap(scores, 500)
+    assert bootstrap(scores, 500, clusters=np.arange(60) % (MIN_CLUSTERS - 1)) == bootstrap(scores, 500)
+    assert bootstrap(scores, 500, clusters=np.arange(60) % MIN_CLUSTERS) != bootstrap(scores, 500)
 
 
 def test_clusters_of_one_question_change_no_interval() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from surefind.confidence.measures import MEASURED, confidence, features
-from surefind.confidence.predictor import Predictor, cross_fitted, fit
+from surefind.confidence.predictor import LogisticModel, cross_fitted, fit
 from surefind.confidence.saved import FILE, find_calibration, write_calibration
 from surefind.errors import SpecError, StoreError
 from surefind.testing import Row, rankings_of
@@ -90,7 +90,7 @@ def test_cross_fitting_predicts_a_question_without_its_group() -> None:
 def test_predictor_reads_back() -> None:
     x, y = questions()
     made = fit(x, y)
-    again = Predictor.from_data(json.loads(json.dumps(made.as_data())))
+    again = LogisticModel.from_data(json.loads(json.dumps(made.as_data())))
     assert again(x) == pytest.approx(made(x))
 
 
@@ -111,7 +111,7 @@ DATA = {
 def test_calibration_reads_back(tmp_path: Path) -> None:
     write_calibration(tmp_path, DATA)
     made = find_calibration(tmp_path, "quick")
-    assert (made.when, made.below, made.learnt) == ("max", 0.8, frozenset({"k1"}))
+    assert (made.when, made.below, made.training_questions) == ("max", 0.8, frozenset({"k1"}))
     assert made.refused("cross_encoder", "bm25", "abc") == ""
     assert made.refused("hosted", "bm25", "abc") == "it was calibrated for cross_encoder"
     assert made.refused("cross_encoder", "dense", "abc") == "it was calibrated after bm25"

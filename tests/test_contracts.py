@@ -135,7 +135,7 @@ def test_declared_protocols_are_found_where_they_are_meant() -> None:
     assert made["ppr"].uses and made["graph_local"].uses and made["learned"].reads_queries
     assert made["hyde"].inner is not None and made["hyde"].stamp(LocalServices())
     assert made["learned"].replace(missing="score").missing == "score"
-    assert type(made["learned"]).learnt is not spec.Stage.learnt
+    assert type(made["learned"]).training_questions is not spec.Stage.training_questions
     assert made["pdf"].extra == "pdf" and not made["text"].needs
     assert made["markdown"].text_only and not made["semantic"].text_only
 

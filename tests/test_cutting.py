@@ -11,7 +11,7 @@ import pytest
 from helpers import WORDS, Home
 from surefind import Access
 from surefind.errors import SourceError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.types import Document
 from surefind.write.children import spares
@@ -141,7 +141,7 @@ def test_long_titles_and_table_headers_are_not_repeated_in_every_chunk(home: Hom
 def test_large_documents_travel_to_the_child_and_back() -> None:
     text = "\n\n".join(f"paragraph {i} é 中 \U0001f600" for i in range(20_000))
     document = Document("a", text)
-    with Reading(Readers(), Limits()) as reading:
+    with Reading(Readers(), FileLimits()) as reading:
         apart = reading.cut(document, "markdown(tokens=250, min_tokens=50)")
     assert apart == Layout.read("markdown(tokens=250, min_tokens=50)").chunk.chunk(document, None)
 
@@ -154,7 +154,7 @@ def test_results_that_wait_are_limited_in_size() -> None:
         made.append(item)
         return item
 
-    with Reading(Readers(), Limits()) as reading:
+    with Reading(Readers(), FileLimits()) as reading:
         results = reading.each(work, range(100), 100, lambda item: 10_000_000)
         for expected in range(100):
             assert next(results) == expected
@@ -184,5 +184,5 @@ def test_broken_pipe_of_a_spare_process_costs_nothing(home: Home) -> None:
 
 def test_documents_with_paths_of_this_machine_do_not_matter(tmp_path: Path) -> None:
     """A document is sent as text: cutting it needs no file."""
-    with Reading(Readers(), Limits()) as reading:
+    with Reading(Readers(), FileLimits()) as reading:
         assert [c.text for c in reading.cut(Document("no/such/file.md", "alpha"), "whole")] == ["alpha"]

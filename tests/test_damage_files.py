@@ -19,7 +19,7 @@ from surefind.bench.saved import read_report, reports_in
 from surefind.disk.sealed import list_files, sealed
 from surefind.errors import CorruptIndexError, ExamError, StoreError, SurefindError, UsageError
 from surefind.exam.formats.table import read_table
-from surefind.exam.labels import Passage, Pooled
+from surefind.exam.labels import Pooled, PooledPassage
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.queries import QueryLog
@@ -27,7 +27,7 @@ from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
 from surefind.fuse.learned import FORMAT, read_manifest
-from surefind.inference.record import check_record, questions_learnt
+from surefind.inference.record import check_record, questions_trained_on
 from surefind.kb.adoption import kept_changes, prepare, write
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.search.pipeline import Pipeline
@@ -91,7 +91,7 @@ def test_edited_exam_is_imported_as_the_message_says(tmp_path: Path) -> None:
 def test_questions_and_judgments(tmp_path: Path) -> None:
     store = ExamStore(tmp_path)
     store.candidates("mine").collect(["Who counts the drawer?", "When is the wire sent?"], "mail.txt")
-    store.labels("mine").put_pool([Pooled("Who counts?", (Passage("a.md", 0, 5),))], ["bm25"], "abc")
+    store.labels("mine").put_pool([Pooled("Who counts?", (PooledPassage("a.md", 0, 5),))], ["bm25"], "abc")
     store.labels("mine").mark("ann", "Who counts?", [0])
     kept = Questions(tmp_path)
     kept.add_feedback(1.5, "Who counts?", "a.md", 0, 5, "up", "bob")
@@ -163,7 +163,7 @@ def test_trained_encoder(tmp_path: Path) -> None:
 
     def read() -> Any:
         check_record(tmp_path)
-        return questions_learnt(tmp_path)
+        return questions_trained_on(tmp_path)
 
     for name in ("record.json", "config.json"):
         check(tmp_path / name, read, CorruptIndexError)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import surefind
 from surefind.desk import difference as differences
-from surefind.desk.difference import Line, difference, matches, unified
+from surefind.desk.difference import DiffLine, difference, matches, unified
 
 LINES = st.lists(st.sampled_from(["a", "b", "c", "", "a b", "a c d"]), max_size=12).map("\n".join)
 
 
-def shown(lines: list[Line]) -> list[str]:
+def shown(lines: list[DiffLine]) -> list[str]:
     mark = {"gone": "-", "new": "+", "same": " ", "skipped": "…"}
     return [mark[line.kind] + line.text for line in lines]
 

@@ -15,7 +15,7 @@ from surefind.desk.store import Content
 from surefind.desk.values import Base
 from surefind.errors import SourceError
 from surefind.files.committing import commit_file
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.serve.auth.keys import Keys
 
 CONFIGURATION = [
@@ -124,7 +124,7 @@ def test_draft_that_has_such_a_name_already_is_neither_published_nor_written(own
         with pytest.raises(SourceError, match=r"such as policies/fees\.md"):
             kb.publish(number)
     with pytest.raises(SourceError):
-        commit_file(own.folder, document, b"x", "eve", "x", Limits(), [own.folder])
+        commit_file(own.folder, document, b"x", "eve", "x", FileLimits(), [own.folder])
     assert _files(own.folder) == before
     assert not (own.folder / ".surefind" / "keys.json").exists()
 
@@ -143,7 +143,7 @@ def test_only_formats_of_documents_are_written_and_no_configuration_of_a_tool(ow
 @pytest.mark.parametrize("document", [*OF_TOOLS, *BY_ANY_READER])
 def test_configuration_of_a_tool_is_never_committed(own: Home, document: str) -> None:
     with pytest.raises(SourceError, match=r"or configuration of a tool\. Publish it under another name"):
-        commit_file(own.folder, document, b"x", "eve", "x", Limits(), [own.folder])
+        commit_file(own.folder, document, b"x", "eve", "x", FileLimits(), [own.folder])
 
 
 def test_documents_are_written_as_before(own: Home) -> None:

@@ -31,7 +31,7 @@ from surefind.kb import KnowledgeBase
 from surefind.kb.changes import Difference
 from surefind.kb.gate import always_open
 from surefind.measure.permutation import permutation_p
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.cli import sync as sync_command
 from surefind.store.catalogue import Catalogue
 from surefind.write.intake import SyncReport
@@ -194,7 +194,7 @@ def test_changed_questions_are_those_whose_searches_give_other_scores(tmp_path: 
     assert found.questions - found.affected == same_ranking > 0
 
 
-def first_ten(kb: KnowledgeBase, reader: Reader, text: str) -> list[str]:
+def first_ten(kb: KnowledgeBase, reader: Searcher, text: str) -> list[str]:
     hits = reader.search(text, OWNER, kb.pipeline(), 100).hits
     return list(dict.fromkeys(hit.document for hit in hits))[:10]
 
@@ -543,7 +543,7 @@ def _never(before: object, after: object) -> None:
 def test_gate_sees_both_generations_and_searches_see_the_first(gated: Home) -> None:
     seen: list[tuple[int, int, bool, bool, list[str]]] = []
 
-    def look(before: Reader, after: Reader) -> None:
+    def look(before: Searcher, after: Searcher) -> None:
         old, new = ([document.id for document in reader.documents(OWNER)] for reader in (before, after))
         numbers = before.generation, after.generation
         seen.append((*numbers, "condor.md" in old, "condor.md" in new, gated.found("condor")))
@@ -657,7 +657,7 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
         assert {change.rank_after for change in found.drift.worse} == {None}
         assert (kb.catalogue.generation(), kb.desk.get(number).state) == (generation, "draft")
         assert kb.search("condor", Access.public()).hits
-        assert len(kb.catalogue.versions.held(kb.catalogue.contents())) == len(kb.documents(Access.owner()))
+        assert len(kb.catalogue.versions.held(kb.catalogue.snapshot_id())) == len(kb.documents(Access.owner()))
         assert kb.history("condor.md")[1:] == []
     assert _files_of(gated) == size
     with gated.open() as kb:

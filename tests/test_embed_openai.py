@@ -189,7 +189,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
-    monkeypatch.setattr(endpoint_module, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint_module, "_FIRST_WAIT_SECONDS", 0.01)
 
 
 def failure(stage: OpenAI, texts: tuple[str, ...] = ("a", "b")) -> str:

@@ -17,16 +17,16 @@ from surefind import Access
 from surefind.errors import MissingPartError
 from surefind.exam.by_llm.necessity import answers, necessary
 from surefind.exam.by_llm.pairs import entities_by_rule, entities_of, pairs
-from surefind.exam.by_llm.passages import Passage, drawn, passages
+from surefind.exam.by_llm.passages import SourcePassage, drawn, passages
 from surefind.exam.by_llm.questions import Question, Seen, find_answer, read_questions
 from surefind.exam.store import ExamStore
 from surefind.services import LocalServices
 from surefind.types import Document
 
-WIRES = Passage(
+WIRES = SourcePassage(
     "wires.md", 10, 90, "The cutoff for outgoing wires is 4:30 p.m. Eastern.\nForm W-12 is needed.", "Wires"
 )
-FEES = Passage("fees.md", 0, 40, "Form W-12 costs a fee of $25 per wire.", "Fees")
+FEES = SourcePassage("fees.md", 0, 40, "Form W-12 costs a fee of $25 per wire.", "Fees")
 
 
 def asked(question: str, answer: str) -> str:
@@ -87,7 +87,7 @@ def test_repetition_is_noticed(second: str, new: bool) -> None:
     assert seen.take(_question(second)) is new
 
 
-def _question(text: str, passages: tuple[Passage, ...] = (WIRES,), answer: str = "4:30 p.m. Eastern") -> Question:
+def _question(text: str, passages: tuple[SourcePassage, ...] = (WIRES,), answer: str = "4:30 p.m. Eastern") -> Question:
     return Question(text, answer, passages, 43, 60)
 
 
@@ -166,7 +166,7 @@ def test_without_spacy_rules_find_the_entities(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_drawing_takes_documents_in_turn_and_depends_on_the_seed_alone() -> None:
-    items = [(Passage(f"{d}.md", i, i + 1, f"{d}{i}"),) for d in "abc" for i in range(4)]
+    items = [(SourcePassage(f"{d}.md", i, i + 1, f"{d}{i}"),) for d in "abc" for i in range(4)]
     first = drawn(items, "sf1h", 1)
     assert first == drawn(items[::-1], "sf1h", 1)
     assert {item[0].document for item in first[:3]} == {"a.md", "b.md", "c.md"}
@@ -177,8 +177,8 @@ def test_entities_by_rule() -> None:
     assert "W-12" in " ".join(entities_by_rule(WIRES))
 
 
-def _passages(*places: tuple[str, int, str]) -> list[Passage]:
-    return [Passage(d, i, i + 9, f"{d} {i}", "", frozenset(tags.split())) for d, i, tags in places]
+def _passages(*places: tuple[str, int, str]) -> list[SourcePassage]:
+    return [SourcePassage(d, i, i + 9, f"{d} {i}", "", frozenset(tags.split())) for d, i, tags in places]
 
 
 def test_pairs_of_one_file_share_an_entity() -> None:

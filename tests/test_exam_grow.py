@@ -26,7 +26,7 @@ from surefind import Access, KnowledgeBase
 from surefind.errors import ExamError, LockedError, UsageError
 from surefind.exam.asking import LEADING, Asking, leading
 from surefind.exam.candidates import Candidate
-from surefind.exam.growing import Answer, Growing, growing
+from surefind.exam.growing import GrowingSession, PersonAnswer, growing
 from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
 from surefind.kb.sample import sample_vectors
@@ -261,27 +261,27 @@ def test_the_exam_can_be_measured(folder: Path) -> None:
 
 
 @pytest.fixture
-def session(folder: Path) -> Iterator[Growing]:
+def session(folder: Path) -> Iterator[GrowingSession]:
     with KnowledgeBase.open(folder) as kb:
         library = Library(kb.documents(Access.public()))
         with growing(kb.data, "real", library) as made:
             yield made
 
 
-def gold(session: Growing, end: int = 20) -> tuple[Any, ...]:
+def gold(session: GrowingSession, end: int = 20) -> tuple[Any, ...]:
     return (session.judge("sop-104-ctr-filing.md", 0, end),)
 
 
-def test_every_answer_is_saved_at_once(folder: Path, session: Growing) -> None:
+def test_every_answer_is_saved_at_once(folder: Path, session: GrowingSession) -> None:
     for count, text in enumerate(QUESTIONS[:3], 1):
-        session.answer(Answer(text, gold(session)))
+        session.answer(PersonAnswer(text, gold(session)))
         assert [(e.version, len(e.queries)) for e in store(folder).all()] == [(1, count)]
 
 
-def test_undo_takes_back_marks_and_verdicts(folder: Path, session: Growing) -> None:
-    session.answer(Answer(QUESTIONS[0], gold(session)))
-    session.answer(Answer(QUESTIONS[1], verdict="rejected"))
-    session.answer(Answer(QUESTIONS[2], gold(session)))
+def test_undo_takes_back_marks_and_verdicts(folder: Path, session: GrowingSession) -> None:
+    session.answer(PersonAnswer(QUESTIONS[0], gold(session)))
+    session.answer(PersonAnswer(QUESTIONS[1], verdict="rejected"))
+    session.answer(PersonAnswer(QUESTIONS[2], gold(session)))
     assert len(session.open_candidates()) == 1
     assert [answer.query for answer in (session.undo(), session.undo()) if answer] == [QUESTIONS[2], QUESTIONS[1]]
     assert len(session.open_candidates()) == 3
@@ -293,12 +293,12 @@ def test_a_session_whose_answers_were_all_taken_back_leaves_no_version(folder: P
     with KnowledgeBase.open(folder) as kb:
         library = Library(kb.documents(Access.public()))
         with growing(kb.data, "real", library) as made:
-            made.answer(Answer(QUESTIONS[0], gold(made)))
+            made.answer(PersonAnswer(QUESTIONS[0], gold(made)))
             made.undo()
     assert store(folder).names() == [] and len(store(folder).candidates("real").all()) == 4
 
 
-def test_two_sessions_on_one_exam_are_refused(folder: Path, session: Growing) -> None:
+def test_two_sessions_on_one_exam_are_refused(folder: Path, session: GrowingSession) -> None:
     with KnowledgeBase.open(folder) as kb, pytest.raises(LockedError, match="is growing the exam 'real'"):
         with growing(kb.data, "real", Library([])):
             pass

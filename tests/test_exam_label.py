@@ -20,7 +20,7 @@ from study_helpers import THINGS
 from surefind.access import Access
 from surefind.errors import DamagedError
 from surefind.exam.judging import Judging
-from surefind.exam.labels import Labels, Passage, Pooled, agreement, cohen
+from surefind.exam.labels import Labels, Pooled, PooledPassage, agreement, cohen
 from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 
@@ -101,7 +101,7 @@ def test_kappa_by_hand() -> None:
 
 
 def test_agreement_is_over_what_both_have_judged() -> None:
-    passages = tuple(Passage(f"{i}.md", 0, 5) for i in range(4))
+    passages = tuple(PooledPassage(f"{i}.md", 0, 5) for i in range(4))
     pool = [Pooled("one", passages), Pooled("two", passages)]
     labels = {"ann": {"one": [0, 1], "two": [0]}, "bob": {"one": [1, 0]}, "cat": {}}
     (pair,) = agreement(pool, labels)

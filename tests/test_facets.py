@@ -22,7 +22,7 @@ from surefind.access import Access
 from surefind.errors import UsageError
 from surefind.serve.auth.keys import Keys
 from surefind.store.columns import Columns
-from surefind.store.facets import MOST, facets_of
+from surefind.store.facets import MAX_VALUES, facets_of
 
 Row = dict[str, Any]
 rows = st.lists(
@@ -84,7 +84,7 @@ def test_facets_agree_with_a_reference(found: list[Row], where: list[str]) -> No
 
 
 def test_key_with_too_many_values_is_no_facet() -> None:
-    for number, shown in ((MOST, True), (MOST + 1, False), (1, False)):
+    for number, shown in ((MAX_VALUES, True), (MAX_VALUES + 1, False), (1, False)):
         columns = Columns.build(json.dumps({"key": i}) for i in range(number) for _ in range(2))
         assert bool(facets_of(columns, np.ones(2 * number, np.bool_), ())) is shown
 

@@ -19,7 +19,7 @@ from surefind.graph.communities import communities, edges
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
 from surefind.graph.labels import labels
-from surefind.graph.relations import MOST, relate
+from surefind.graph.relations import MAX_RELATIONS, relate
 from surefind.graph.summaries import summarise
 from surefind.protocols import Progress, Services
 from surefind.testing import built
@@ -57,7 +57,7 @@ def test_entity_keeps_its_strongest_relations_only() -> None:
     chunks += [passage(100 + i, f"U{i}", f"So {name} left.") for i, name in enumerate(names)]
     found = graph(chunks)
     others, _ = found.once(relate).of(found.keys.index("hub"))
-    assert len(others) >= MOST
+    assert len(others) >= MAX_RELATIONS
     assert all(found.keys.index("hub") in found.once(relate).of(int(other))[0] for other in others)
 
 

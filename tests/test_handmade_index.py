@@ -19,7 +19,7 @@ from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import CorruptIndexError
 from surefind.services import LocalServices
 from surefind.store.indexes import IndexStore
-from surefind.store.table import Table
+from surefind.store.table import ChunkTable
 from surefind.types import EVERY, Chunk, Query
 
 TEXTS = [
@@ -121,10 +121,10 @@ def filled(home: Home) -> Home:
 )
 def test_a_table_that_does_not_fit_is_refused(home: Home, name: str, change: Change) -> None:
     folder = next(filled(home).folder.rglob("table.json")).parent
-    assert len(Table.load(folder)) == len(TEXTS)
+    assert len(ChunkTable.load(folder)) == len(TEXTS)
     tamper(folder, f"{name}.npy", change)
     with pytest.raises(ValueError, match=r"instead of|outside|step back|versions that"):
-        Table.load(folder)
+        ChunkTable.load(folder)
 
 
 def test_a_search_of_a_handmade_index_ends_with_a_message(home: Home) -> None:

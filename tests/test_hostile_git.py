@@ -18,7 +18,7 @@ from surefind import Access
 from surefind.errors import SourceError
 from surefind.files._git_program import running
 from surefind.files.git import GitOrigin, fetch
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 
 WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 
@@ -63,7 +63,7 @@ def test_repository_of_ten_million_files_is_refused(home: Home, tmp_path: Path) 
     )
     assert size_of(bomb) < 50_000
     started = time.monotonic()
-    limits = Limits(repository_files=2_000)
+    limits = FileLimits(repository_files=2_000)
     with pytest.raises(SourceError, match=r"holds more than 2,000 files \(max_repository_files\)"):
         fetch(GitOrigin(f"file://{bomb}", "main"), home.folder, "", everything, limits=limits)
     assert time.monotonic() - started < 60
@@ -76,14 +76,14 @@ def test_repository_that_unpacks_to_gigabytes_is_refused(home: Home, tmp_path: P
     assert size_of(bomb) < 200_000
     origin = GitOrigin(f"file://{bomb}", "main")
     with pytest.raises(SourceError, match=r"unpacks to more than 50 MB \(max_repository_mb\)"):
-        fetch(origin, home.folder, "", everything, limits=Limits(repository_mb=50))
+        fetch(origin, home.folder, "", everything, limits=FileLimits(repository_mb=50))
     assert not (home.folder / "tree.new").exists()
 
 
 def test_git_may_use_only_so_much_memory(tmp_path: Path) -> None:
     """A file below git's own threshold is loaded as a whole."""
     bomb = repository(tmp_path / "bomb", [("a.md", bytes(200_000_000))])
-    limits = Limits(memory_mb=100)
+    limits = FileLimits(memory_mb=100)
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     with running(bomb, "archive", "main", limits=limits) as output:  # above the threshold that we set, so streamed
         while output.read(1 << 20):
@@ -99,7 +99,7 @@ def test_git_may_use_only_so_much_memory(tmp_path: Path) -> None:
 def test_fetched_pack_may_have_only_so_many_bytes(home: Home, tmp_path: Path) -> None:
     large = repository(tmp_path / "large", [("a.bin", os.urandom(3_000_000))])
     with pytest.raises(SourceError, match=r"more than 1 MB \(max_repository_mb\)"):
-        fetch(GitOrigin(f"file://{large}", "main"), home.folder, "", everything, limits=Limits(repository_mb=1))
+        fetch(GitOrigin(f"file://{large}", "main"), home.folder, "", everything, limits=FileLimits(repository_mb=1))
 
 
 def test_files_that_this_system_cannot_store_are_listed_and_the_rest_is_read(home: Home, tmp_path: Path) -> None:

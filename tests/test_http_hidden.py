@@ -25,7 +25,7 @@ from surefind.exam.store import ExamStore
 from surefind.kb.adoption import prepare, write
 from surefind.redact import without_addresses
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.http.app import create_app
 from surefind.study.scores import readable_passages
 from surefind.types import SearchResult, TraceEntry
@@ -163,16 +163,16 @@ INSIDE = (
 def test_addresses_and_folders_of_the_server_are_for_admins(
     bank: Bank, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Reader.search
+    plain = Searcher.search
 
-    def search(self: Reader, *given: Any, **named: Any) -> SearchResult:
+    def search(self: Searcher, *given: Any, **named: Any) -> SearchResult:
         found = plain(self, *given, **named)
         failed = [
             TraceEntry("rerank", f"hosted(url={one})", 1, 0.1, f"fell back: {one} did not answer") for one in INSIDE
         ]
         return replace(found, trace=(*found.trace, *failed), pipeline=f"bm25 >> hosted(url={INSIDE[0]})")
 
-    monkeypatch.setattr(Reader, "search", search)
+    monkeypatch.setattr(Searcher, "search", search)
     bank.ask("boss", "GET", "/v1/search?query=cutoff")  # its answer is not given to others
     told = [bank.ask(who, "GET", "/v1/search?query=cutoff").text, bank.ask(who, "GET", "/?query=cutoff").text]
     shown = [one for text in told for one in INSIDE if one in text]

@@ -33,7 +33,7 @@ async def _done(_kind: str, _state: str) -> None:
 
 
 def test_running_job_is_not_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "_KEPT", 3)
+    monkeypatch.setattr(jobs, "_MAX_JOBS", 3)
 
     async def main() -> None:
         found = Jobs(tmp_path, Metrics(), _done)

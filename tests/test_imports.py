@@ -53,6 +53,8 @@ LAYERS = [
 ]
 STAGES = LAYERS[3]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+USED_AGAIN = {"SurefindRetriever"}
+"""Class names that more than one module may use: users import the retriever from the adapter of their framework."""
 BESIDE = {"__init__", "testing"}
 """The front door, which imports late, and the contract suites, which nothing imports."""
 
@@ -192,6 +194,16 @@ def test_plain_import_loads_not_even_numpy() -> None:
     code = "import sys, surefind; print('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_class_name_is_used_once() -> None:
+    homes: dict[str, list[str]] = {}
+    for path, _ in rooms():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    twice = {name: places for name, places in homes.items() if len(places) > 1 and name not in USED_AGAIN}
+    assert not twice, f"Name each class after what it is: {twice}"
 
 
 def test_public_exports_are_pinned() -> None:

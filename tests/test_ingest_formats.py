@@ -15,7 +15,7 @@ from helpers import WORDS, Home, ask
 from surefind import Access, spec
 from surefind.errors import SourceError
 from surefind.files.inside import reading
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.ingest._places import joined, numbered
 from surefind.ingest._tables import TOKENS, parts, repeat_headers
@@ -29,7 +29,7 @@ def take(path: Path, content: str | bytes, *readers: str) -> Prepared:
     """As the child of a sync reads it."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     known = Readers(readers)
-    with reading(Limits(), known) as scope:
+    with reading(FileLimits(), known) as scope:
         return Prepared(list(known.find(path.name).read(path, path.name)), [], scope.complaints)
 
 

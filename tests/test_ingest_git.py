@@ -21,7 +21,7 @@ from surefind import Access
 from surefind.errors import SourceError
 from surefind.files._git_program import running
 from surefind.files.git import GitOrigin, fetch
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 
 WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 
@@ -362,7 +362,7 @@ def test_git_that_hangs_is_stopped_after_its_time(
     late = pytest.raises(
         SourceError, match=r"git archive took more than 3 s \(max_repository_seconds\) and was stopped"
     )
-    with late, running(repository, "archive", "main", limits=Limits(repository_seconds=3)) as output:
+    with late, running(repository, "archive", "main", limits=FileLimits(repository_seconds=3)) as output:
         assert output.read()
     assert gone(tmp_path / "notes")
 

@@ -20,7 +20,7 @@ import real_files
 from helpers import WORDS, Home
 from surefind.errors import MissingPartError, SourceError
 from surefind.files import readers
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, scan
 from surefind.write.reading import Reading
@@ -60,7 +60,7 @@ BROKEN = {
 
 @pytest.fixture(scope="module")
 def reading() -> Iterator[Reading]:
-    with Reading(Readers(), Limits(seconds=20, unpacked_mb=6, members=50, nesting=2)) as made:
+    with Reading(Readers(), FileLimits(seconds=20, unpacked_mb=6, members=50, nesting=2)) as made:
         yield made
 
 
@@ -174,7 +174,7 @@ def test_pdf_that_never_ends_is_given_up_once_and_the_rest_goes_on(home: Home, m
 
 
 def test_file_that_hangs_is_given_up_in_time_and_the_next_is_read(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits(seconds=3)) as reading:
+    with Reading(naughty, FileLimits(seconds=3)) as reading:
         assert ask(reading, tmp_path, "fine").startswith("fine")
         started = time.perf_counter()
         with pytest.raises(SourceError, match=r"takes more than 3 s \(max_seconds\)"):
@@ -185,14 +185,14 @@ def test_file_that_hangs_is_given_up_in_time_and_the_next_is_read(naughty: Reade
 
 
 def test_file_that_eats_memory_is_stopped(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits(seconds=20, memory_mb=600)) as reading:
+    with Reading(naughty, FileLimits(seconds=20, memory_mb=600)) as reading:
         with pytest.raises(SourceError, match=r"needs more than 600 MB of memory to be read \(max_memory_mb\)"):
             ask(reading, tmp_path, "eat")
         assert ask(reading, tmp_path, "fine").startswith("fine")
 
 
 def test_second_try_in_a_new_process_has_only_the_time_that_is_left(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits(seconds=3.5)) as reading:
+    with Reading(naughty, FileLimits(seconds=3.5)) as reading:
         with pytest.raises(SourceError, match=r"its reader crashed \(SIGABRT\)"):
             ask(reading, tmp_path, "late")
         ask(reading, tmp_path, "fine")
@@ -203,7 +203,7 @@ def test_second_try_in_a_new_process_has_only_the_time_that_is_left(naughty: Rea
 
 
 def test_one_child_serves_many_files_and_what_it_prints_is_no_answer(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits()) as reading:
+    with Reading(naughty, FileLimits()) as reading:
         first = ask(reading, tmp_path, "chatter").split()[1]
         second = ask(reading, tmp_path, "chatter").split()[1]
         assert first == second != str(os.getpid())
@@ -214,7 +214,7 @@ def test_one_child_serves_many_files_and_what_it_prints_is_no_answer(naughty: Re
 
 
 def test_work_that_comes_in_steps_may_take_longer(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, Limits(seconds=3)) as reading:
+    with Reading(naughty, FileLimits(seconds=3)) as reading:
         ask(reading, tmp_path, "fine")
         assert ask(reading, tmp_path, "steps").startswith("steps")
 

@@ -14,13 +14,13 @@ from helpers import Home
 from surefind import Access, KnowledgeBase
 from surefind.errors import UsageError
 from surefind.prompts.values import Calls
-from surefind.serve.events import Event, Failure, Message, ProgressEvent, Result, read, written
-from surefind.serve.work import Task
+from surefind.serve.events import Event, Failure, Notice, ProgressEvent, Result, read, written
+from surefind.serve.work import JobContext
 from surefind.write.intake import Problem
 
 EVENTS: list[Event] = [
     ProgressEvent("Reading ä", "running", 3, 1200, 1.5),
-    Message("one\ntwo \ud800"),
+    Notice("one\ntwo \ud800"),
     Result({"generation": 2, "problems": ["x"]}),
     Failure("UsageError", "No."),
 ]
@@ -40,11 +40,11 @@ def test_values_of_ours_are_written_by_their_fields() -> None:
 
 def test_what_libraries_print_is_no_event() -> None:
     program = (
-        "import os; from surefind.serve.events import Message; from surefind.serve.job_process import _Channel\n"
-        "channel = _Channel(); print('noise', flush=True); os.system('echo more'); channel.send(Message('told'))"
+        "import os; from surefind.serve.events import Notice; from surefind.serve.job_process import _Channel\n"
+        "channel = _Channel(); print('noise', flush=True); os.system('echo more'); channel.send(Notice('told'))"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert [read(line.encode()) for line in ran.stdout.splitlines()] == [Message("told")]
+    assert [read(line.encode()) for line in ran.stdout.splitlines()] == [Notice("told")]
     assert ran.stderr.split() == ["noise", "more"]
 
 
@@ -76,7 +76,7 @@ def test_a_wrong_author_is_refused(home: Home) -> None:
 
 def test_a_job_spends_no_money(home: Home) -> None:
     with home.open() as kb:
-        task = Task(kb, Access.public(), lambda *_: None, print, print)
+        task = JobContext(kb, Access.public(), lambda *_: None, print, print)
         task.spend_nothing([])
         with pytest.raises(UsageError, match="may cost money"):
             task.spend_nothing([Calls("openai:gpt-4.1-mini", 10, 10_000, 1_000)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from exam_helpers import query
 from surefind.exam.model import Judgment
-from surefind.measure.gains import Places
+from surefind.measure.gains import ChunkSpans
 from surefind.measure.names import parse_measure
 from surefind.measure.overlap import OverlapJudge, union
 from surefind.testing import rankings_of
@@ -19,12 +19,12 @@ from surefind.testing import rankings_of
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 15)).map(lambda p: (p[0], p[0] + p[1])), max_size=6)
 
 
-def places(*rows: tuple[int, int, int]) -> Places:
+def places(*rows: tuple[int, int, int]) -> ChunkSpans:
     documents, starts, ends = (np.array(column, np.int64) for column in zip(*rows, strict=True))
-    return Places(documents, starts, ends, {"a": 0, "b": 1})
+    return ChunkSpans(documents, starts, ends, {"a": 0, "b": 1})
 
 
-def scores(where: Places, ordinals: list[int], *judgments: Judgment, k: int = 5) -> dict[str, float]:
+def scores(where: ChunkSpans, ordinals: list[int], *judgments: Judgment, k: int = 5) -> dict[str, float]:
     ranking = rankings_of([(ordinals, [float(-i) for i in range(len(ordinals))])])
     found = OverlapJudge([query("q", "?", *judgments)], where).scores(ranking, k)
     return {name: float(values[0]) for name, values in found.items()}

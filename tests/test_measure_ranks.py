@@ -12,22 +12,27 @@ from hypothesis import strategies as st
 
 from exam_helpers import query
 from surefind.exam.model import Judgment
-from surefind.measure.gains import Judge, Level, Places
+from surefind.measure.gains import ChunkSpans, Judge, Level
 from surefind.measure.ranks import MEASURES
 from surefind.testing import rankings_of
 
 ALL = sorted(MEASURES)
 
 
-def places(*chunks: tuple[str, int, int]) -> Places:
+def places(*chunks: tuple[str, int, int]) -> ChunkSpans:
     """Chunks by ordinal: document, start, end."""
     numbers = {key: i for i, key in enumerate(dict.fromkeys(key for key, _, _ in chunks))}
     documents, starts, ends = (np.array(column) for column in zip(*chunks, strict=True))
-    return Places(np.array([numbers[key] for key in documents]), starts.astype(int), ends.astype(int), numbers)
+    return ChunkSpans(np.array([numbers[key] for key in documents]), starts.astype(int), ends.astype(int), numbers)
 
 
 def score(
-    measure: str, k: int, ranked: Sequence[int], judgments: Sequence[Judgment], where: Places, level: Level = "document"
+    measure: str,
+    k: int,
+    ranked: Sequence[int],
+    judgments: Sequence[Judgment],
+    where: ChunkSpans,
+    level: Level = "document",
 ) -> float:
     ranking = rankings_of([(ranked, [float(-r) for r in range(len(ranked))])])
     gains = Judge([query("q", "?", *judgments)], where).gains(ranking, level)

@@ -92,8 +92,8 @@ def test_every_kept_set_stays_as_it_is_on_this_machine(seed: int, server: Server
                 documents[name] = document(chance, name)
         if kind == "interrupt":
             shelf.stage(documents)
-            shelf.undo(newest if shelf.catalogue.contents() == newest else shelf.catalogue.contents())
-            documents = history[shelf.catalogue.contents()]
+            shelf.undo(newest if shelf.catalogue.snapshot_id() == newest else shelf.catalogue.snapshot_id())
+            documents = history[shelf.catalogue.snapshot_id()]
             continue
         number = shelf.commit(documents)
         history[number] = documents

@@ -14,8 +14,8 @@ from surefind import spec
 from surefind.access import PathRule
 from surefind.store.backends.milvus.expressions import Expressions
 from surefind.store.backends.milvus.record import Record, index_spec_of, longs, remote_spec
-from surefind.store.backends.milvus.rows import Facts, digest
-from surefind.store.backends.milvus.words import Analysis, Statistics
+from surefind.store.backends.milvus.rows import DocumentFields, digest
+from surefind.store.backends.milvus.words import Analysis, SetStatistics
 from surefind.store.rows import Member
 from surefind.testing.retrievers import built
 from surefind.types import EVERY, Chunk, Query
@@ -34,7 +34,7 @@ def exact(bm25: Any, passages: list[str]) -> np.ndarray[Any, Any]:
     return np.array(index.score(bm25, [Query(QUERY)], np.arange(len(passages))[None], EVERY)[0])
 
 
-def products(bm25: Any, words: Statistics, analysis: Analysis, passages: list[str]) -> np.ndarray[Any, Any]:
+def products(bm25: Any, words: SetStatistics, analysis: Analysis, passages: list[str]) -> np.ndarray[Any, Any]:
     asked = words.query(analysis.asked(QUERY))
     rows = [words.document(bm25, analysis.count(text)) for text in passages]
     return np.array([sum(weight * row.get(number, 0.0) for number, weight in asked.items()) for row in rows])
@@ -45,7 +45,7 @@ def test_inner_product_is_our_bm25(text: str) -> None:
     bm25 = spec.make("retrieve", text)
     passages = texts(random.Random(1), 50)
     analysis = Analysis(bm25.analyzer)
-    words = Statistics.of(passages, analysis)
+    words = SetStatistics.of(passages, analysis)
     assert words.drift == 0
     assert np.allclose(products(bm25, words, analysis, passages), exact(bm25, passages), rtol=1e-5)
 
@@ -56,13 +56,13 @@ def test_scores_after_changes_are_within_the_drift(seed: int) -> None:
     chance, bm25 = random.Random(seed), spec.make("retrieve", "bm25")
     passages = texts(chance, 40)
     analysis = Analysis(bm25.analyzer)
-    words = Statistics.of(passages, analysis)
+    words = SetStatistics.of(passages, analysis)
     for _ in range(3):
         added = texts(chance, 10, chance.choice([5, 60]))
         removed = [passages.pop(chance.randrange(len(passages))) for _ in range(8)]
         passages += added
         words = words.changed(added, removed, analysis)
-    anew = Statistics.of(passages, analysis)
+    anew = SetStatistics.of(passages, analysis)
     assert (words.chunks, words.total) == (anew.chunks, anew.total)
     assert {t: words.frequency(t) for t in anew.vocabulary} == {t: anew.frequency(t) for t in anew.vocabulary}
     scores, true = products(bm25, words, analysis, passages), exact(bm25, passages)
@@ -74,7 +74,7 @@ def test_scores_after_changes_are_within_the_drift(seed: int) -> None:
 
 
 def test_statistics_are_the_same_after_a_save(tmp_path: Path) -> None:
-    words = Statistics.of(texts(random.Random(1), 20), Analysis("english"))
+    words = SetStatistics.of(texts(random.Random(1), 20), Analysis("english"))
     none = np.zeros(0, np.int64)
     Record(3, "c", "a", longs([1, 2]), longs([3, 3]), none, words).save(tmp_path)
     again = Record.load(tmp_path)
@@ -95,7 +95,7 @@ def test_hashes_of_a_rule_cover_what_the_rule_covers(pattern: str) -> None:
     rule = PathRule(pattern, ("hr",))
     covered = set(Expressions(table, [rule])._covered[rule])
     for path in paths[:100]:
-        under = Facts.of(Member(1, path, "", path, "{}", ())).under
+        under = DocumentFields.of(Member(1, path, "", path, "{}", ())).under
         assert (not covered.isdisjoint(under)) == rule.covers(path), (pattern, path)
 
 

@@ -27,7 +27,7 @@ from surefind.store import parts
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import Catalogue
 from surefind.store.indexes import PART, IndexStore
-from surefind.store.parts import Parts, Piece, staying
+from surefind.store.parts import Parts, StoredPart, staying
 from surefind.types import EVERY, PAD, Chunk, Mask, Query
 
 WORDS = "cash card wire hold branch ledger audit policy escrow claim the of".split()
@@ -43,10 +43,10 @@ services = LocalServices()
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two chunks are enough for an index of parts, and parts are merged late."""
-    monkeypatch.setattr(parts, "LEAST", 2)
-    monkeypatch.setattr(parts, "SHARE", 1)
-    monkeypatch.setattr(parts, "MOST", 1)
-    monkeypatch.setattr(parts, "_TIMES", 1)
+    monkeypatch.setattr(parts, "MIN_PARTED_CHUNKS", 2)
+    monkeypatch.setattr(parts, "MERGE_SHARE", 1)
+    monkeypatch.setattr(parts, "BUILD_SHARE", 1)
+    monkeypatch.setattr(parts, "_MERGE_RATIO", 1)
     yield
 
 
@@ -147,7 +147,7 @@ def test_syncs_that_add_parts_give_what_a_fresh_sync_gives(
 def compact(home: Home, report: OnProgress | None = None) -> list[str]:
     """Merges the parts of every index that has several."""
     with pytest.MonkeyPatch.context() as patch, home.open() as kb:
-        patch.setattr(parts, "SHARE", 10**6)
+        patch.setattr(parts, "MERGE_SHARE", 10**6)
         return kb.compact(report)
 
 
@@ -225,7 +225,7 @@ def test_damaged_part_is_noticed_and_rebuilt_by_sync(grown: Home, which: str) ->
 
 def test_sync_repairs_the_large_part_of_an_index(tmp_path: Path, toys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the parts that users have: when the large one is gone, what is left is so little that all is built again."""
-    monkeypatch.setattr(parts, "LEAST", 2)
+    monkeypatch.setattr(parts, "MIN_PARTED_CHUNKS", 2)
     home = filled(Home(tmp_path, SETTINGS))
     before = home.answers("cash", "number3")
     for folder in joined_folders(home):
@@ -355,7 +355,7 @@ def test_nothing_is_lost_if_merging_is_interrupted_or_its_result_damaged(grown: 
 
 def test_sync_command_publishes_before_it_merges(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The document is found while the parts are still being merged, by a reader that was opened meanwhile."""
-    monkeypatch.setattr(parts, "SHARE", 10**6)
+    monkeypatch.setattr(parts, "MERGE_SHARE", 10**6)
     grown.write("docs/07.md", "# Page 7\n\nzebra number7\n", age=30)
     real, found = Parts.merge, []
 
@@ -375,7 +375,7 @@ def test_sync_command_succeeds_if_merging_fails(grown: Home, monkeypatch: pytest
     def failing(self: Parts, *given: Any) -> str:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(parts, "SHARE", 10**6)
+    monkeypatch.setattr(parts, "MERGE_SHARE", 10**6)
     monkeypatch.setattr(Parts, "merge", failing)
     monkeypatch.chdir(grown.folder)
     run = CliRunner().invoke(build(["sync"]), ["sync"])
@@ -441,7 +441,7 @@ def test_which_parts_stay(sizes: list[int], gone: int, added: int, stays: list[i
     pieces, at = [], 0
     for size in sizes:
         places = np.arange(at, at + size, dtype=np.int32)
-        pieces.append(Piece(f"of {size}", places))
+        pieces.append(StoredPart(f"of {size}", places))
         at += size
     pieces[0].places[:gone] = -1
     kept = staying(pieces, sum(sizes) - gone + added)

@@ -15,13 +15,13 @@ from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
 from surefind.errors import SourceError
 from surefind.files.inside import reading
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.running.cores import usable_cores
 from surefind.store.catalogue import Catalogue
 from surefind.write.children import spares
 from surefind.write.layout import Layout
-from surefind.write.prepare import Prepared, Task, from_data, prepare, to_data
+from surefind.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
 from surefind.write.reading import Reading
 
 LAYOUT = "hierarchical(parent=200, child=40, overlap=0) + headings"
@@ -29,8 +29,8 @@ FILES = sorted(EXAMPLE.rglob("*.md"))[:12]
 
 
 def prepared(path: Path, layout: str = LAYOUT) -> Prepared:
-    with reading(Limits(), Readers()) as here:
-        return prepare(Task("markdown", str(path), path.name, layout), here)
+    with reading(FileLimits(), Readers()) as here:
+        return prepare(PrepareTask("markdown", str(path), path.name, layout), here)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -40,12 +40,12 @@ def test_preparing_gives_the_same_each_time_and_survives_pickling_and_json(path:
     assert pickle.loads(pickle.dumps(first)) == first
     data = json.loads(json.dumps(to_data(first)))
     assert from_data(data) == first
-    task = Task("markdown", str(path), "a", LAYOUT)
+    task = PrepareTask("markdown", str(path), "a", LAYOUT)
     assert pickle.loads(pickle.dumps(task)) == task
 
 
 def test_child_process_prepares_what_this_one_does() -> None:
-    with Reading(Readers(), Limits()) as apart:
+    with Reading(Readers(), FileLimits()) as apart:
         for path in FILES:
             found = apart.read(Readers().find("a.md"), path, path.name, LAYOUT)
             assert found == prepared(path)
@@ -53,9 +53,9 @@ def test_child_process_prepares_what_this_one_does() -> None:
 
 def test_child_that_has_no_memory_for_the_request_says_so_too() -> None:
     """Not only reading a file needs memory: the request and the answer do, too."""
-    request = Task("markdown", "a.md", "a" * 50_000_000).to_json()
+    request = PrepareTask("markdown", "a.md", "a" * 50_000_000).to_json()
     with (
-        Reading(Readers(), Limits(memory_mb=60)) as readers,
+        Reading(Readers(), FileLimits(memory_mb=60)) as readers,
         pytest.raises(SourceError, match=r"^needs more than 60 MB of memory to be read \(max_memory_mb\)$"),
     ):
         readers.answer(request)
@@ -63,7 +63,7 @@ def test_child_that_has_no_memory_for_the_request_says_so_too() -> None:
 
 def test_every_core_prepares_markdown() -> None:
     """Two processes are alive while files are read, and results come in order."""
-    with Reading(Readers(), Limits()) as apart:
+    with Reading(Readers(), FileLimits()) as apart:
         seen: set[int] = set()
 
         def read(path: Path) -> str:

@@ -12,7 +12,7 @@ from surefind.bench.prior import (
     STAY,
     WIDER,
     Belief,
-    Evidence,
+    ExamEvidence,
     Kind,
     choose,
     design_effect,
@@ -36,8 +36,8 @@ def belief(mean: list[float], covariance: list[list[float]]) -> Belief:
     return Belief(np.array(mean), np.array(covariance))
 
 
-def seen(differences: list[float], error: list[list[float]], bias: list[float] | None = None) -> Evidence:
-    return Evidence(np.array(differences), np.array(error), np.array(bias or [0.0] * len(differences)))
+def seen(differences: list[float], error: list[list[float]], bias: list[float] | None = None) -> ExamEvidence:
+    return ExamEvidence(np.array(differences), np.array(error), np.array(bias or [0.0] * len(differences)))
 
 
 def test_prior_and_evidence_of_equal_weight_meet_in_the_middle() -> None:

@@ -14,7 +14,7 @@ from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, serving
 from surefind import Access, KnowledgeBase
-from surefind.answer.answering import LEAST, answer
+from surefind.answer.answering import MIN_PROBABILITY, answer
 from surefind.answer.quoting import SENTENCES, quote
 from surefind.answer.values import NOT_HERE
 from surefind.confidence.reading import READ, reading_signals
@@ -182,7 +182,7 @@ def test_text_that_is_cut_is_where_it_says(most: int) -> None:
 def test_answer_quotes_the_sentence_that_answers(kb: KnowledgeBase) -> None:
     found = answer(kb, WIRES, OWNER, quote=True)
     assert found.answered and found.sentences[0].text == "The latest time for a domestic wire is 3 pm."
-    assert found.confidence is not None and found.confidence >= LEAST and not found.model
+    assert found.confidence is not None and found.confidence >= MIN_PROBABILITY and not found.model
     assert found.to_dict()["sure"] == found.sure
 
 
@@ -210,7 +210,7 @@ def test_nothing_here_is_an_answer(bank: Home, text: str) -> None:
     done = surefind("ask", text, "--quote", "--json", kb=bank.folder)
     found = json.loads(done.out)
     assert done.code == 1 and found["answered"] is False and found["sentences"] == [] and found["answer"] == NOT_HERE
-    assert found["confidence"] < LEAST and set(found["closest"]) == {"document", "title"}
+    assert found["confidence"] < MIN_PROBABILITY and set(found["closest"]) == {"document", "title"}
 
 
 def test_command_says_how_sure_it_is_and_that_no_model_wrote_it(bank: Home) -> None:

@@ -110,7 +110,7 @@ CONTENT = {
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(endpoint, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(endpoint, "_FIRST_WAIT_SECONDS", 0.01)
     for name in ("COHERE_API_KEY", "JINA_API_KEY", "VOYAGE_API_KEY"):
         monkeypatch.setenv(name, KEY)
     made = Server()

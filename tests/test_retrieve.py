@@ -306,7 +306,7 @@ def test_approximate_index_finds_nearly_what_exact_search_finds(
 
 def test_mask_on_an_approximate_index_leaves_only_what_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
-    monkeypatch.setattr(_vectors, "_FEW_ALLOWED", 100)
+    monkeypatch.setattr(_vectors, "_MAX_GATHERED", 100)
     vectors, mask = unit(4000, seed=1), np.arange(4000) % 3 == 0
     found = Vectors.build(vectors, ToyEmbedder()).nearest(unit(5, seed=2), 10, Mask(mask))
     check_rankings(found, 5, 10, 4000, Mask(mask))

@@ -98,7 +98,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bank]:
 def _opened(home: Home) -> Iterator[Bank]:
     _fill(home)
     with home.open() as kb, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jobs, "_AT_ONCE", 1)
+        patch.setattr(jobs, "_MAX_RUNNING", 1)
         store = Keys(kb.data)
         keys = {name: store.create(name, *given)[1] for name, given in PEOPLE.items()}
         keys |= STRANGERS | {"revoked": store.create("revoked", ["admin"], ["*"])[1]}

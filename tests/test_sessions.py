@@ -40,7 +40,7 @@ def test_old_sessions_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     os.utime(file, (0, time.time() - LASTS - 10))
     kept = known.begin("other")
     assert not file.exists() and known.authorization(kept) == "Bearer other"
-    monkeypatch.setattr(sessions, "_MOST", 2)
+    monkeypatch.setattr(sessions, "_MAX_SESSIONS", 2)
     for _ in range(4):
         known.begin("more")
     assert len(list((tmp_path / "sessions").iterdir())) == 2

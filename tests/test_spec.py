@@ -170,8 +170,8 @@ def test_absurd_value_is_refused_with_a_spec_error(value: str) -> None:
 
 def test_work_grows_with_the_length_of_a_nested_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[object] = []
-    read = grammar._Reader.spec
-    monkeypatch.setattr(grammar._Reader, "spec", lambda self: (parsed.append(self), read(self))[1])
+    read = grammar._SpecParser.spec
+    monkeypatch.setattr(grammar._SpecParser, "spec", lambda self: (parsed.append(self), read(self))[1])
     text = "x"
     for _ in range(12):
         text = f"a(b={text})"

@@ -23,7 +23,7 @@ from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
 from surefind.study.corpora import Wanted, open_collections
-from surefind.study.desk import Desk, Options
+from surefind.study.desk import Options, RunContext
 from surefind.study.half import half_of
 from surefind.study.run import StudyRun
 from surefind.study.stage import find_study
@@ -62,7 +62,7 @@ def small() -> Iterator[None]:
         for grid in ("LAYERS", "MLP_RATES", "BATCHES", "DROPOUTS", "DECAYS", "DEPTHS", "RATES", "SUBSAMPLES"):
             patch.setattr(alpha, grid, getattr(alpha, grid)[:1])
         patch.setattr(alpha, "TREES", (5, 10))
-        patch.setattr(_reranking, "_MOST", RERANKED)
+        patch.setattr(_reranking, "_MAX_RERANKED", RERANKED)
         patch.setattr(latency, "SAMPLE", 5)
         yield
     _layouts.LAYOUTS.clear()
@@ -266,7 +266,7 @@ def test_learned_blends_score_as_a_search_does(base: Path) -> None:
     """The same α as a pipeline and as one weight for each question."""
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
-        desk = Desk(mine, Options())
+        desk = RunContext(mine, Options())
         scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _layouts.BASE)], paper.KEY)
         half = half_of(desk, scored)
         found = Scorer(desk, scored, half.queries, paper.KEY).scores(_fusion.fused(half, np.full(75, 0.3)))
@@ -278,7 +278,7 @@ def test_each_question_is_predicted_by_a_model_that_has_not_seen_it(base: Path) 
     """Other targets for the questions of a fold change the predictions of the other folds alone."""
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
-        desk = Desk(mine, Options())
+        desk = RunContext(mine, Options())
         scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _layouts.BASE)], paper.KEY)
         half, other = half_of(desk, scored), half_of(desk, scored)
     fold = alpha.folds(75)
@@ -321,7 +321,7 @@ def test_the_ladder_has_four_steps_overall_and_by_tag(ran: Ran, tables: dict[str
 def test_too_few_questions_leave_the_learned_rows_out(base: Path) -> None:
     (mine,) = open_collections(base, Wanted(("mine",), questions=40))
     with mine.kb:
-        desk = Desk(mine, Options())
+        desk = RunContext(mine, Options())
         found = _fusion.measure(desk, {}, _fusion.contenders(desk, {}))
         scored = desk.score(_fusion.contenders(desk, {})[:1], paper.KEY)
         _, alphas = _reranking._asked(scored, half_of(desk, scored), {"fusion": found}, sample=False)

@@ -14,7 +14,7 @@ from llm_server import LLMServer
 from llm_steps import passages, upside_down
 from study_helpers import THINGS, make_base, printed, tables_of
 from surefind.study.corpora import Wanted, open_collections
-from surefind.study.desk import Desk, Options
+from surefind.study.desk import Options, RunContext
 from surefind.study.half import half_of
 from surefind.study.studies.cascade import _paper as paper
 from surefind.study.studies.cascade._measure import tune
@@ -110,7 +110,7 @@ def test_the_sweep_scores_as_a_search_does(base: Path) -> None:
     """A point of the grid scores what the same weights score as a pipeline."""
     (mine,) = open_collections(base, Wanted(("mine",), questions=12))
     with mine.kb:
-        desk = Desk(mine, Options())
+        desk = RunContext(mine, Options())
         text = "dense + sparse + entity_overlap >> weighted(weights=[0.5, 0.35, 0.15], missing=score)"
         scored = desk.score([desk.contender("static", text)], ["nDCG@10"])
         swept = half_of(desk, scored, "score").blended(np.array([0.5, 0.35, 0.15]), "minmax")
@@ -120,7 +120,7 @@ def test_the_sweep_scores_as_a_search_does(base: Path) -> None:
 def test_too_few_questions_to_tune_on_are_named(base: Path) -> None:
     (mine,) = open_collections(base, Wanted(("mine",), questions=20))
     with mine.kb:
-        found = tune(Desk(mine, Options()), {}, ())
+        found = tune(RunContext(mine, Options()), {}, ())
     assert list(found["left_out"]) == ["Static (tuned here)"] and "25 questions are left" in str(found["left_out"])
     shown = surefind("study", "cascade", "--exam", "mine", "--questions", "40", "--only", "Static weights", kb=base)
     assert "best here: left out: 5 questions are left to tune on" in shown.out

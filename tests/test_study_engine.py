@@ -25,18 +25,18 @@ from surefind.exam.model import Exam, Judgment
 from surefind.kb import KnowledgeBase
 from surefind.study.chart import draw
 from surefind.study.corpora import Wanted, open_collections, sampled
-from surefind.study.desk import Collection, Desk, Options, asks_model
+from surefind.study.desk import Collection, Options, RunContext, asks_model
 from surefind.study.files import write_files
 from surefind.study.html import render
 from surefind.study.run import StudyRun
 from surefind.study.scores import best_of, judge, mean, summary
-from surefind.study.stage import Before, Stage, Study, find_study
+from surefind.study.stage import Before, Study, StudyPart, find_study
 from surefind.study.tables import (
     Claim,
     Figure,
-    Line,
     Ours,
     Paper,
+    TableLine,
     TableSpec,
     beats,
     distinct_rows,
@@ -61,21 +61,21 @@ class Toy:
         columns = (Ours(lambda result: figures), Paper((Head("FiQA", paper=True),)))
         table = TableSpec("Table 1", "Toys", "first", distinct_rows(["words", "flat", "asking"], {}), columns, PAPER)
         others = tuple(TableSpec(number, "More toys", "then", named_rows([]), ()) for number in ("Table 2", "Figure 1"))
-        first = Stage("first", self.measure("first"), (table,), self.contenders)
-        then = Stage("then", self.measure("then"), others, self.next, ("first",))
+        first = StudyPart("first", self.measure("first"), (table,), self.contenders)
+        then = StudyPart("then", self.measure("then"), others, self.next, ("first",))
         self.study = Study("Toys", "A study of toys", (first, then))
 
     def measure(self, name: str) -> Any:
-        def work(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+        def work(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
             self.measured.append(name)
             return summary(desk.score(allowed, ["RR@10"]))
 
         return work
 
-    def contenders(self, desk: Desk, before: Before) -> list[Contender]:
+    def contenders(self, desk: RunContext, before: Before) -> list[Contender]:
         return desk.contenders({"words": "bm25", "flat": "bm25(k1=0, b=0)", "asking": "bm25 >> asks_model"})
 
-    def next(self, desk: Desk, before: Before) -> list[Contender]:
+    def next(self, desk: RunContext, before: Before) -> list[Contender]:
         winner = best_of(before.get("first", {}), ["words", "flat"], "RR@10") or "words"
         return desk.contenders({"again": {"words": "bm25", "flat": "bm25(k1=0, b=0)"}[winner]})
 
@@ -251,7 +251,7 @@ def test_without_a_model_nothing_is_quoted_and_the_steps_are_named(home: Home) -
 
 def test_a_layout_or_an_extractor_that_asks_counts_as_asking(home: Home) -> None:
     with home.open() as kb:
-        desk = Desk(collection(kb), Options())
+        desk = RunContext(collection(kb), Options())
         assert asks_model(desk.contender("a", "bm25", "llm_segments"))
         assert asks_model(desk.contender("b", "entity_overlap(extract=llm)"))
         assert asks_model(desk.contender("c", "bm25 >> conditional(stage=llm_listwise)"))
@@ -365,9 +365,9 @@ def test_no_text_becomes_markup(home: Home, chart: Any) -> None:
     toy = Toy()
     heads = (Head(HOSTILE, HOSTILE), Head("n", paper=True, format=","))
     lines = [
-        Line(HOSTILE, "", HOSTILE, HOSTILE, (0.5, 1000)),
-        Line("b", cells=(None, HOSTILE)),
-        Line("c", cells=(0.7, None)),
+        TableLine(HOSTILE, "", HOSTILE, HOSTILE, (0.5, 1000)),
+        TableLine("b", cells=(None, HOSTILE)),
+        TableLine("c", cells=(0.7, None)),
     ]
     first, _ = toy.study.stages
     table = TableSpec(

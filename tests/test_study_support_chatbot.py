@@ -204,7 +204,7 @@ def test_an_encoder_is_tuned_where_torch_is_installed(base: Path) -> None:
 
 def test_an_encoder_behind_an_endpoint_is_not_tuned(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "need_torch", lambda: None)
-    monkeypatch.setattr(measure, "FEWEST", 1)
+    monkeypatch.setattr(measure, "MIN_QUESTIONS", 1)
     with KnowledgeBase.open(base) as kb:
         rest = ExamStore(kb.data / "exams").load("mine")
     assert "openai(model=m) cannot be trained here" in measure._why_not_tuned(rest, "openai(model=m)")

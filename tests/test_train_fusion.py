@@ -35,7 +35,7 @@ from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
 from surefind.train import alpha
 from surefind.train.alpha import Fitted, fit_mlp, r_squared
 from surefind.train.fusion import MODELS, train_fusion
-from surefind.train.judge import Row, compare, verdict
+from surefind.train.judge import JudgedRow, compare, verdict
 from surefind.train.material import Half, Material, best_static, gather
 from surefind.train.weights import search, train_weights
 from surefind.types import Query, Rankings
@@ -199,7 +199,7 @@ def test_comparison_written_out() -> None:
     first, second, oracle = compare(("a", "A", a), {("b", "B"): b}, {"oracle": np.ones(4)})
     assert (first.mean, second.mean, oracle.mean) == (0.625, 0.375, 1.0)
     assert second.gain == 0.25
-    assert isinstance(first, Row)
+    assert isinstance(first, JudgedRow)
     assert first.gain is None
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.fusion.features import Rarity
-from surefind.fusion.lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
+from surefind.fusion.lambdamart import REORDERED, SCALE, LambdaMART, candidate_names, candidates, corrected
 from surefind.fusion.predictors import blend
 from surefind.fusion.provenance import alike
 from surefind.fusion.trees import Trees
@@ -98,7 +98,7 @@ def test_number_of_trees_is_none_unless_they_gain_more_than_the_error() -> None:
 
 
 def test_head_is_shorter_than_what_is_searched() -> None:
-    assert TOP < 100
+    assert REORDERED < 100
 
 
 # ---------------------------------------------------------------- how alike two corpora are

@@ -14,9 +14,9 @@ from surefind.exam.model import Judgment
 from surefind.llm.settings import LLMSettings
 from surefind.protocols import Services
 from surefind.services import LocalServices
-from surefind.train.job import Job
+from surefind.train.job import TrainingJob
 from surefind.train.llm_pairs import calls_for, from_llm, passages_to_ask
-from surefind.train.pairs import Shelf
+from surefind.train.pairs import PassageSet
 from surefind.types import Chunk
 from test_train_pairs import CHUNKS, OTHER, PLACES
 
@@ -26,8 +26,8 @@ LONG = [Chunk(c.document, c.start, c.end, c.text + " " + "More is said of it her
 QUIET = lambda what, done, total: None  # noqa: E731
 
 
-def shelf(*held: object) -> Shelf:
-    return Shelf(LONG, held, PLACES)  # type: ignore[arg-type]
+def shelf(*held: object) -> PassageSet:
+    return PassageSet(LONG, held, PLACES)  # type: ignore[arg-type]
 
 
 def services(llm: LLMServer, folder: Path | None = None) -> Services:
@@ -97,4 +97,4 @@ def test_answers_are_paid_for_once(llm: LLMServer, tmp_path: Path) -> None:
 
 def test_job_says_what_a_model_can_write() -> None:
     with pytest.raises(SpecError, match="can write questions or triplets"):
-        Job("encoder", "mine", write="poems")
+        TrainingJob("encoder", "mine", write="poems")

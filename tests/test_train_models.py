@@ -32,7 +32,7 @@ from surefind.search.pipeline import Pipeline  # noqa: E402
 from surefind.store.lock import training_lock  # noqa: E402
 from surefind.testing import check_embedder  # noqa: E402
 from surefind.train.export import export  # noqa: E402
-from surefind.train.job import Job  # noqa: E402
+from surefind.train.job import TrainingJob  # noqa: E402
 from surefind.train.kept import keep, stopped_trainings  # noqa: E402
 from surefind.train.learning import TokenRows, TrainingSettings, _share, train  # noqa: E402
 from surefind.train.network import Network, Shape, load_network  # noqa: E402
@@ -335,8 +335,8 @@ def corpus(tmp_path: Path) -> tuple[Home, Exam]:
     return home, Exam("stations", tuple(asked))
 
 
-def job(kind: Any, start: Path, **more: Any) -> Job:
-    return Job(kind, "mine", ("exam",), str(start), epochs=2, batch=8, max_tokens=32, device="cpu", **more)
+def job(kind: Any, start: Path, **more: Any) -> TrainingJob:
+    return TrainingJob(kind, "mine", ("exam",), str(start), epochs=2, batch=8, max_tokens=32, device="cpu", **more)
 
 
 def test_model_that_is_not_better_is_not_kept(corpus: tuple[Home, Exam], start: Path) -> None:
@@ -398,7 +398,7 @@ def test_three_documents_are_enough_if_two_of_them_are_free_to_learn_from(tmp_pa
     home.sync("docs", index=False)
     asked = tuple(query(f"q{i}", f"valve a {WORDS[i % 16]} turned {i}", Judgment("a.md")) for i in range(64))
     with home.open() as kb:
-        wanted = Job("reranker", "mine", ("headings",), str(start), batch=8, max_tokens=32, device="cpu")
+        wanted = TrainingJob("reranker", "mine", ("headings",), str(start), batch=8, max_tokens=32, device="cpu")
         made = train_model(kb, Exam("a", asked), wanted, Pipeline.parse("bm25"), parse_measure("nDCG@10"))
     assert made["pairs"]["headings"] >= 16 and made["loss"]["steps"] >= 2
 

@@ -12,13 +12,13 @@ from helpers import Home
 from surefind import Access, spec
 from surefind.errors import MissingPartError, SpecError
 from surefind.exam.model import Exam, Judgment
-from surefind.measure.gains import Places
+from surefind.measure.gains import ChunkSpans
 from surefind.search.pipeline import Pipeline
 from surefind.train import job
-from surefind.train.job import Job
+from surefind.train.job import TrainingJob
 from surefind.train.negatives import filled, mine
 from surefind.train.neural import train_model, with_encoder, with_reranker
-from surefind.train.pairs import Pair, Shelf, gather_pairs, without_heading
+from surefind.train.pairs import Pair, PassageSet, gather_pairs, without_heading
 from surefind.types import Chunk, Document
 
 BODY = "A currency transaction report is due within fifteen days of the transaction."
@@ -42,7 +42,7 @@ CHUNKS = [
     chunk("sops/vault.md", ("Vault", "Opening the vault"), f"## Opening the vault\n\n{OTHER}"),
 ]
 DOCUMENTS = {key: Document(key, text) for key, text in TEXTS.items()}
-PLACES = Places(
+PLACES = ChunkSpans(
     np.array([list(TEXTS).index(c.document) for c in CHUNKS]),
     np.array([c.start for c in CHUNKS]),
     np.array([c.end for c in CHUNKS]),
@@ -53,7 +53,7 @@ ASKED = query("t", "when is a CTR due?", Judgment("sops/ctr.md", GOLD, GOLD + le
 
 
 def pairs(*sources: str, held: tuple[object, ...] = (), tuning: tuple[object, ...] = ()) -> list[Pair]:
-    shelf = Shelf(CHUNKS, held, PLACES)  # type: ignore[arg-type]
+    shelf = PassageSet(CHUNKS, held, PLACES)  # type: ignore[arg-type]
     return gather_pairs(sources, shelf, tuning, PLACES, DOCUMENTS)  # type: ignore[arg-type]
 
 
@@ -127,13 +127,13 @@ def test_negatives_come_from_other_documents(tmp_path: Path) -> None:
 )
 def test_bad_jobs(given: dict[str, object], words: str) -> None:
     with pytest.raises(SpecError, match=words):
-        Job("encoder", "mine", **given)  # type: ignore[arg-type]
+        TrainingJob("encoder", "mine", **given)  # type: ignore[arg-type]
 
 
 def test_training_without_its_libraries_says_what_to_install(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "find_spec", lambda name: None if name == "torch" else object())
     with home.open() as kb, pytest.raises(MissingPartError, match=r"needs torch\. .* 'surefind\[train\]'"):
-        train_model(kb, Exam("e", ()), Job("encoder", "mine"), Pipeline.parse("dense"), None)  # type: ignore[arg-type]
+        train_model(kb, Exam("e", ()), TrainingJob("encoder", "mine"), Pipeline.parse("dense"), None)  # type: ignore[arg-type]
 
 
 def test_encoder_takes_the_place_of_every_dense_one() -> None:

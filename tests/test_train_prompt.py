@@ -138,8 +138,8 @@ def test_a_trained_prompt_knows_the_questions_it_learnt_from(home: Home, llm: LL
     with home.open() as kb:
         trainer(kb, exam, llm).train("mine")
         stage = LLMListwise(mode="meta", trained="mine")
-        learnt = stage.learnt(kb.services)
-        assert LLMListwise().learnt(kb.services) == frozenset()
+        learnt = stage.training_questions(kb.services)
+        assert LLMListwise().training_questions(kb.services) == frozenset()
     pairs = zip(exam.queries, held_out(exam.queries), strict=True)
     assert learnt == {question_key(question.text) for question, out in pairs if not out}
 

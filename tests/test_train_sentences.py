@@ -18,7 +18,7 @@ from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam, Judgment
 from surefind.measure.names import parse_measure
 from surefind.search.pipeline import Pipeline
-from surefind.train.job import Job, start_folder, trainable, trains_with_library
+from surefind.train.job import TrainingJob, start_folder, trainable, trains_with_library
 
 WORDS = "amber birch cedar dune ember fjord glade heath islet jetty knoll lagoon marsh nook oasis peak".split()
 OTHERS = "the station number keeps its own log where is who rho sigma tau".split()
@@ -49,11 +49,11 @@ def test_training_starts_from_the_encoder_of_the_pipeline(tmp_path: Path) -> Non
     spec = f"onnx(path={own})"
     assert trainable(spec) == own and trainable("minilm") == models.path("minilm")
     assert trainable("openai(model=m)") is None and trainable(f"onnx(path={tmp_path})") is None
-    job = Job("encoder", "mine")
+    job = TrainingJob("encoder", "mine")
     assert start_folder(job, Pipeline.parse(f"dense(model={spec})")) == own
     assert start_folder(job, Pipeline.parse("dense(model=openai(model=m))")) == models.path("minilm")
     with pytest.raises(MissingPartError, match=r"There is no model in .* \(tokenizer.json and modules.json"):
-        start_folder(Job("encoder", "mine", start=str(tmp_path)), Pipeline.parse("dense"))
+        start_folder(TrainingJob("encoder", "mine", start=str(tmp_path)), Pipeline.parse("dense"))
 
 
 # ---------------------------------------------------------------- with it
@@ -160,7 +160,9 @@ def test_better_model_is_kept_and_not_asked_what_it_learnt(start: Path, tmp_path
             ]
     home.sync("docs", index=False)
     exam = Exam("stations", tuple(asked))
-    job = Job("encoder", "mine", ("exam",), epochs=20, batch=8, rate=3e-3, max_tokens=32, share=1.0, device="cpu")
+    job = TrainingJob(
+        "encoder", "mine", ("exam",), epochs=20, batch=8, rate=3e-3, max_tokens=32, share=1.0, device="cpu"
+    )
     with home.open() as kb:
         pipeline = Pipeline.parse(f"dense(model=sentence_transformers(model={start}))")
         made = train_model(kb, exam, job, pipeline, parse_measure("nDCG@10"))

@@ -19,7 +19,7 @@ from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.measure.names import parse_measure
 from surefind.settings.config import default_settings
-from surefind.tune.limits import Limits
+from surefind.tune.limits import TuningLimits
 from surefind.tune.search import Standing, Tuner, halves
 from surefind.tune.space import candidates, near, usual_layouts
 
@@ -98,7 +98,7 @@ def test_steps_around_a_configuration_change_one_thing_each() -> None:
 def test_the_best_wins_and_is_confirmed_on_other_questions(folder: Path) -> None:
     with KnowledgeBase.open(folder) as kb:
         seen: list[Standing] = []
-        tuner = Tuner(Bench(kb), exam_of(kb), NDCG, Limits(), watch=seen.append)
+        tuner = Tuner(Bench(kb), exam_of(kb), NDCG, TuningLimits(), watch=seen.append)
         found = tuner.run(contenders(kb))
         assert found.winner is not None and found.confirmed is not None
         assert found.confirmed.questions == len(tuner.held)
@@ -113,7 +113,7 @@ def test_the_best_wins_and_is_confirmed_on_other_questions(folder: Path) -> None
 def test_the_time_left_ends_with_the_limit(folder: Path) -> None:
     with KnowledgeBase.open(folder) as kb:
         seen: list[Standing] = []
-        Tuner(Bench(kb), exam_of(kb), NDCG, Limits(), minutes=0, watch=seen.append).run(contenders(kb))
+        Tuner(Bench(kb), exam_of(kb), NDCG, TuningLimits(), minutes=0, watch=seen.append).run(contenders(kb))
         assert [one.left for one in seen] == [0.0]
 
 
@@ -126,7 +126,7 @@ def test_questions_cut_from_the_documents_do_not_tune(folder: Path) -> None:
 
 def test_a_limit_leaves_candidates_out_and_says_why(folder: Path) -> None:
     with KnowledgeBase.open(folder) as kb:
-        found = Tuner(Bench(kb), exam_of(kb), NDCG, Limits(index_mb=1e-6)).run(contenders(kb))
+        found = Tuner(Bench(kb), exam_of(kb), NDCG, TuningLimits(index_mb=1e-6)).run(contenders(kb))
         assert found.winner is not None and found.winner.name == "current"
         assert found.kept and not found.better
         assert "MB of indexes are above" in found.over["bm25"]
@@ -134,7 +134,7 @@ def test_a_limit_leaves_candidates_out_and_says_why(folder: Path) -> None:
 
 def test_without_time_the_best_of_the_first_block_is_shown(folder: Path) -> None:
     with KnowledgeBase.open(folder) as kb:
-        found = Tuner(Bench(kb), exam_of(kb), NDCG, Limits(), minutes=0).run(contenders(kb))
+        found = Tuner(Bench(kb), exam_of(kb), NDCG, TuningLimits(), minutes=0).run(contenders(kb))
         assert found.stopped == "the time was over"
         assert found.winner is not None and found.races[0][1].questions.max() == 16
 
@@ -145,11 +145,11 @@ def test_an_interrupted_race_keeps_the_best_so_far(folder: Path) -> None:
             raise KeyboardInterrupt
 
     with KnowledgeBase.open(folder) as kb:
-        tuner = Tuner(Bench(kb), exam_of(kb), NDCG, Limits(), watch=stop)
+        tuner = Tuner(Bench(kb), exam_of(kb), NDCG, TuningLimits(), watch=stop)
         with pytest.raises(KeyboardInterrupt):
             tuner.run(contenders(kb))
         assert tuner.found.winner is not None and tuner.found.confirmed is None
-        again = Tuner(Bench(kb), exam_of(kb), NDCG, Limits()).run(contenders(kb))
+        again = Tuner(Bench(kb), exam_of(kb), NDCG, TuningLimits()).run(contenders(kb))
         assert again.confirmed is not None
 
 

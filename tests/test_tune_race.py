@@ -7,7 +7,7 @@ import pytest
 
 from surefind.bench.prior import Belief
 from surefind.bench.prior_table import Known
-from surefind.tune.race import DOUBT, ENOUGH, FIRST, SLACK, Race, blocks
+from surefind.tune.race import DOUBT, FIRST_BLOCK, MAX_EXPECTED_LOSS, SLACK, Race, blocks
 from surefind.types import Floats
 
 
@@ -41,7 +41,7 @@ def test_blocks_grow_and_end_with_all_questions() -> None:
 def test_a_candidate_far_behind_is_dropped_in_the_first_block() -> None:
     race = run(columns(0.0, -0.6, spread=0.05), question=0.05)
     (drop,) = race.drops
-    assert (drop.candidate, drop.leader, drop.questions) == (1, 0, FIRST)
+    assert (drop.candidate, drop.leader, drop.questions) == (1, 0, FIRST_BLOCK)
     assert drop.difference < -0.4
     assert drop.chance < DOUBT
 
@@ -58,7 +58,7 @@ def test_close_candidates_with_noise_both_survive() -> None:
 
 def test_nobody_is_dropped_before_the_first_block_is_complete() -> None:
     race = Race(known(2))
-    race.add(columns(0.0, -0.6, questions=FIRST - 1, spread=0.01))
+    race.add(columns(0.0, -0.6, questions=FIRST_BLOCK - 1, spread=0.01))
     assert race.alive == [0, 1]
 
 
@@ -97,7 +97,7 @@ def test_a_race_between_equals_ends_early() -> None:
     both = rng.uniform(0, 1, (400, 1)) + rng.normal(0, 1e-4, (400, 2))
     race = Race(known(2, question=0.02))
     race.add(both[:200])
-    assert race.over and race.loss < ENOUGH
+    assert race.over and race.loss < MAX_EXPECTED_LOSS
     apart = Race(known(2))
     apart.add(rng.uniform(0, 1, (20, 2)))
     assert not apart.over

@@ -25,7 +25,7 @@ from surefind.store.catalogue import Catalogue
 from surefind.store.rows import Generation, Version
 from surefind.types import Chunk, Document
 from surefind.write.layout import Layout
-from surefind.write.prepare import Prepared, Task, prepare
+from surefind.write.prepare import Prepared, PrepareTask, prepare
 from surefind.write.reading import Reading
 
 
@@ -35,7 +35,7 @@ def _reads_in_this_process() -> Iterator[None]:
 
     def read(self: Reading, reader: Reader, path: Path, key: str, layout: str = "", real: str = "") -> Prepared:
         with reading(self.limits, self.readers) as scope:
-            return prepare(Task(str(reader), str(path), key, layout, real), scope)
+            return prepare(PrepareTask(str(reader), str(path), key, layout, real), scope)
 
     with mock.patch.object(Reading, "read", read):
         yield

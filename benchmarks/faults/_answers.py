@@ -12,7 +12,7 @@ from _target import Target, ensure, texts
 from surefind.chunk._breakpoints import read_breakpoints
 from surefind.errors import SurefindError
 from surefind.exam.by_llm.necessity import answers
-from surefind.exam.by_llm.passages import Passage
+from surefind.exam.by_llm.passages import SourcePassage
 from surefind.exam.by_llm.questions import read_questions
 from surefind.extract.llm import _read as read_entities
 from surefind.fusion.weighing import check_weights
@@ -145,7 +145,7 @@ def _reply(text: str) -> None:
     read_step(text, 5)
     ensure(len(read_rewrites(text, "a query", 3)) <= 3, "too many rewrites")
     read_breakpoints(text, 30, 2, 5)
-    read_questions(text, [Passage("a.md", 0, len(PASSAGE), PASSAGE)])
+    read_questions(text, [SourcePassage("a.md", 0, len(PASSAGE), PASSAGE)])
     answers(text, "within 15 days")
     read_entities(PASSAGE, Completion(text, 1, 1))
 

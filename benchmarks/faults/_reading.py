@@ -21,7 +21,7 @@ from surefind.errors import SurefindError
 from surefind.exam.language import is_english
 from surefind.extract.phrases import Phrases
 from surefind.files.inside import reading
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.ingest._access_list import access_groups, record_groups, with_front_matter
 from surefind.services import LocalServices
@@ -30,7 +30,7 @@ from surefind.text.scripts import count_words, words
 from surefind.text.sentences import sentence_spans
 from surefind.text.tokens import token_spans
 from surefind.types import Document
-from surefind.write.prepare import Prepared, Task, from_data, prepare, to_data
+from surefind.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
 
 MARKDOWN = [
     (
@@ -226,7 +226,7 @@ LAYOUTS = (
     "fixed(tokens=1, overlap=0)",
 )
 DEFAULT = "markdown + headings"
-_LIMITS, _READERS = Limits(), Readers()
+_LIMITS, _READERS = FileLimits(), Readers()
 
 
 def targets(folder: Path) -> list[Target]:
@@ -307,7 +307,7 @@ def _package(data: bytes) -> Callable[[random.Random], bytes]:
 def _read(reader: str, path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with reading(_LIMITS, _READERS) as here:
-        _promises(prepare(Task(reader, str(path), path.name, DEFAULT), here))
+        _promises(prepare(PrepareTask(reader, str(path), path.name, DEFAULT), here))
 
 
 def _promises(prepared: Prepared) -> None:

@@ -391,12 +391,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"seed {given.seed}, {given.kills} kills, Python {platform.python_version()}, {platform.machine()}", flush=True
     )
     warm()
-    usual = parts.LEAST, parts.SHARE  # the commands are forks of this process
+    usual = parts.MIN_PARTED_CHUNKS, parts.MERGE_SHARE  # the commands are forks of this process
     harmed, started = 0, time.perf_counter()
     for i, scenario in enumerate(chosen):
         count = given.kills // len(chosen) + (i < given.kills % len(chosen))
         chance = random.Random(f"{given.seed}/{scenario.name}")
-        parts.LEAST, parts.SHARE = (2, 10**6) if scenario.divided else usual
+        parts.MIN_PARTED_CHUNKS, parts.MERGE_SHARE = (2, 10**6) if scenario.divided else usual
         harmed += _rounds(scenario, count, chance, not given.no_doctor) if count else 0
     minutes = (time.perf_counter() - started) / 60
     print(f"{given.kills - harmed} of {given.kills} kills did no harm, in {minutes:.1f} min")

@@ -117,15 +117,15 @@ class Sourced(Passages, Protocol):
 
 
 Kind = TypeVar("Kind")
-_KEPT: dict[tuple[type, object], bool] = {}
+_HAS_ABILITY: dict[tuple[type, object], bool] = {}
 
 
 def implements(thing: object, protocol: Callable[..., Kind]) -> TypeGuard[Kind]:
     """Does what `isinstance` does for a protocol, but computes it once per class: Python takes some 20 µs each time."""
     key = (type(thing), protocol)
-    if key not in _KEPT:
-        _KEPT[key] = isinstance(thing, cast(type, protocol))
-    return _KEPT[key]
+    if key not in _HAS_ABILITY:
+        _HAS_ABILITY[key] = isinstance(thing, cast(type, protocol))
+    return _HAS_ABILITY[key]
 
 
 _NOTHING = Stage()

@@ -40,7 +40,7 @@ from surefind.redact import redacted
 
 _SHORT_WRITE = re.compile(r"\d requested and \d++ written")
 """What numpy says, without an error number, if the disk takes only a part of an array."""
-_ROOM = 1 << 16
+_SQLITE_FREE_BYTES = 1 << 16
 """Free bytes that SQLite needs on the disk to open a database."""
 
 
@@ -161,7 +161,7 @@ def is_full(error: Exception, folder: Path | None = None) -> bool:
     if "disk I/O error" in str(error) and folder is not None:
         import shutil  # here, because every command imports this module
 
-        return shutil.disk_usage(folder).free < _ROOM
+        return shutil.disk_usage(folder).free < _SQLITE_FREE_BYTES
     full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "disk is full" in str(error)
     return full or bool(_SHORT_WRITE.search(str(error)))
 

@@ -24,7 +24,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?(?![\w.]
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _DEEPEST = 20
 """The most levels of nested values in a spec."""
-_LONGEST_NUMBER = 100
+_MAX_NUMBER_CHARS = 100
 """The most characters of a number in a spec."""
 _CONSTANTS: dict[str, Value] = {"true": True, "false": False, "null": None}
 
@@ -35,7 +35,7 @@ class _Nested(str):
 
 def parse_spec(text: str) -> tuple[str, dict[str, Value]]:
     """`rrf(k=60)` -> `("rrf", {"k": 60})`."""
-    reader = _Reader(text)
+    reader = _SpecParser(text)
     parsed = reader.spec()
     reader.end()
     return parsed
@@ -63,7 +63,7 @@ def format_value(value: Value) -> str:
 def _reads_back_bare(value: str) -> bool:
     """Whether a string can be written without quotes: a plain word, or a spec in its canonical form."""
     try:
-        reader = _Reader(value)
+        reader = _SpecParser(value)
         parsed = reader.value()
         reader.end()
     except SpecError:
@@ -71,7 +71,7 @@ def _reads_back_bare(value: str) -> bool:
     return isinstance(parsed, str) and parsed == value
 
 
-class _Reader:
+class _SpecParser:
     """Parses one spec from left to right; every error shows the text and the column."""
 
     def __init__(self, text: str) -> None:
@@ -160,7 +160,7 @@ class _Reader:
 
     def number(self, text: str) -> int | float:
         value = float(text)
-        if len(text) > _LONGEST_NUMBER or value in (float("inf"), float("-inf")):
+        if len(text) > _MAX_NUMBER_CHARS or value in (float("inf"), float("-inf")):
             raise SpecError(f"The number {text[:30]}… in a spec is too large.")
         return int(text) if re.fullmatch(r"[+-]?\d+", text) else value
 

@@ -274,7 +274,7 @@ class Passages(Protocol):
 
 
 @runtime_checkable
-class Reaching(Protocol):
+class PassageSource(Protocol):
     """Passages plus neighbours and new searches, for rerankers that look beyond their ranking. It gives only what the
     caller may read. A pipeline hands it to every reranker; one that gets plain `Passages` uses the ranking alone."""
 

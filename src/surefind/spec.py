@@ -157,7 +157,7 @@ class Stage:
         """A trained fuser: raises `SpecError` if it is not valid for these retrievers and documents, naming what
         changed. Smaller changes are only noted."""
 
-    def learnt(self, services: Services) -> frozenset[str]:
+    def training_questions(self, services: Services) -> frozenset[str]:
         """The questions that it was trained on, as `question_key` writes them. A benchmark must not measure it on
         those."""
         return frozenset()

@@ -16,11 +16,11 @@ import re
 from collections.abc import Iterable
 
 _PARTS = re.compile(r"(\*\*/|\*\*|\*|\?)")
-_FEW = 2
+_MAX_REGEX_WILDCARDS = 2
 """Wildcards up to which the regular expression is used: its time then grows at most with the square of the path."""
-_SHORT = 1000
+_MAX_REGEX_CHARS = 1000
 """Characters of a path up to which the regular expression is used."""
-_MOST = 10_000
+_MAX_STATES = 10_000
 """States that are kept."""
 _EXPRESSIONS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -34,7 +34,7 @@ _TOKENS: dict[str, list[_Token]] = {
 }  # fmt: skip
 
 
-class _State(dict[str, "_State"]):
+class _MatchState(dict[str, "_MatchState"]):
     """A set of places in the pattern, and the state after each character that was met there."""
 
     def __init__(self, pattern: Wildcards, places: frozenset[int]) -> None:
@@ -42,7 +42,7 @@ class _State(dict[str, "_State"]):
         self.pattern = pattern
         self.places = places
 
-    def __missing__(self, character: str) -> _State:
+    def __missing__(self, character: str) -> _MatchState:
         found = self[character] = self.pattern.after(self.places, character)
         return found
 
@@ -54,14 +54,14 @@ class Wildcards:
         parts = _PARTS.split(pattern)
         expression = "".join(_EXPRESSIONS.get(part) or re.escape(part) for part in parts)
         self._expression = re.compile(f"(?:{expression})(?:/.*)?", re.DOTALL)
-        self._has_few = sum(part.startswith("*") for part in parts) <= _FEW
+        self._has_few = sum(part.startswith("*") for part in parts) <= _MAX_REGEX_WILDCARDS
         tokens = [token for part in parts for token in _TOKENS.get(part) or [(_CHARACTER, one) for one in part]]
         self._tokens = [*tokens, *_REST]
-        self._states: dict[frozenset[int], _State] = {}
+        self._states: dict[frozenset[int], _MatchState] = {}
 
     def cover(self, path: str) -> bool:
         """Returns whether a path matches the pattern, or lies in a folder that does."""
-        if self._has_few and len(path) <= _SHORT:
+        if self._has_few and len(path) <= _MAX_REGEX_CHARS:
             return self._expression.fullmatch(path) is not None
         return self.cover_in_linear_time(path)
 
@@ -72,7 +72,7 @@ class Wildcards:
             state = state[character]
         return len(self._tokens) in state.places
 
-    def after(self, places: frozenset[int], character: str) -> _State:
+    def after(self, places: frozenset[int], character: str) -> _MatchState:
         """Returns the state that a character leads to."""
         return self._state(place for at in places for place in self._next(at, character))
 
@@ -85,7 +85,7 @@ class Wildcards:
         fits = character == wanted if kind == _CHARACTER else kind == _ONE and character != "/"
         return (at + 1,) if fits else ()
 
-    def _state(self, places: Iterable[int]) -> _State:
+    def _state(self, places: Iterable[int]) -> _MatchState:
         whole, waiting = set[int](), list(places)
         while waiting:
             at = waiting.pop()
@@ -94,9 +94,9 @@ class Wildcards:
                 waiting += self._without_character(at)
         key = frozenset(whole)
         if key not in self._states:
-            if len(self._states) >= _MOST:
+            if len(self._states) >= _MAX_STATES:
                 self._states.clear()
-            self._states[key] = _State(self, key)
+            self._states[key] = _MatchState(self, key)
         return self._states[key]
 
     def _without_character(self, at: int) -> list[int]:

@@ -21,7 +21,7 @@ from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.types import Hit
 
-_SHOWN = ("title", "document")
+_PROMPT_METADATA = ("title", "document")
 """The metadata that LlamaIndex puts before the text in a prompt."""
 
 
@@ -50,7 +50,7 @@ class SurefindRetriever(BaseRetriever):
 
 def _node(hit: Hit) -> TextNode:
     about = metadata(hit)
-    hidden = [name for name in about if name not in _SHOWN]
+    hidden = [name for name in about if name not in _PROMPT_METADATA]
     return TextNode(
         id_=hit.id,
         text=hit.text,

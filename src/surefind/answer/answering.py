@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from surefind.access import Access
 from surefind.answer.quoting import quote as quote_from
-from surefind.answer.values import Answer, Cited, Step
+from surefind.answer.values import Answer, AnswerStep, Cited
 from surefind.answer.written import write
 from surefind.errors import MissingPartError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
@@ -22,7 +22,7 @@ from surefind.types import SearchResult
 
 PASSAGES = 5
 """Passages that an answer is made from."""
-LEAST = 0.15
+MIN_PROBABILITY = 0.15
 """The probability below which nothing is quoted, whatever the settings say (docs/results/answers.md)."""
 _EXTENT = Extent(None, 2_000)
 """What the model reads of each passage."""
@@ -54,18 +54,18 @@ def steps(
     model: str | None = None,
     quote: bool = False,
     min_confidence: float | None = None,
-) -> Iterator[Step]:
+) -> Iterator[AnswerStep]:
     """Yields the answer as it comes: the search, each sentence, the whole."""
     quotes = quote or not kb.services.chat_name(model)
     least = kb.settings.min_confidence if min_confidence is None else min_confidence
     result = kb.search(
         query, access, PASSAGES, pipeline, extent=_EXTENT, min_confidence=0 if quotes else least, confidence="read"
     )
-    yield Step("search", result)
+    yield AnswerStep("search", result)
     made = _quoted(result, least) if quotes else _written(kb, result, model, least)
     for one in made.sentences:
-        yield Step("sentence", one)
-    yield Step("end", made)
+        yield AnswerStep("sentence", one)
+    yield AnswerStep("end", made)
 
 
 def _quoted(result: SearchResult, least: float, note: str = "") -> Answer:
@@ -80,7 +80,7 @@ def _quoted(result: SearchResult, least: float, note: str = "") -> Answer:
         first = result.hits[0]
         start, end = first.sentence or (first.start, first.end)
         sentences = (Cited(" ".join(first.text[start - first.start : end - first.start].split()), (first.rank,)),)
-    if sure < max(least, LEAST):
+    if sure < max(least, MIN_PROBABILITY):
         return Answer(result.query, (), result, note=note, confidence=sure, closest=result.hits[0])
     return Answer(result.query, sentences, result, note=note, confidence=sure)
 

@@ -31,14 +31,14 @@ SENTENCES = 30
 _TOKENS = 96
 """Tokens of the question and a sentence that are read."""
 _WORDS = 2.0
-_MOST = 3
+_MAX_QUOTES = 3
 """Quotes of an answer, at most: each from another hit."""
 _NEARLY = 0.5
 """How much lower the score of a further quote may be."""
 _POINTS_BACK = re.compile(r"(?:it|its|this|that|these|those|they|their|he|she|his|her|such|then|also|both)\b", re.I)
 _FOLLOWS = 400
 """Characters after a colon that are quoted with it, at most."""
-_SHORT = 25
+_SHORT_SENTENCE_CHARS = 25
 """Characters of a sentence that needs the one before it."""
 
 
@@ -77,7 +77,7 @@ def quote(query: str, hits: Sequence[Hit], confidence: float) -> Quoted:
     for one in best.values():
         if one.score >= found[0].score - _NEARLY:
             near.setdefault(_shown(one), one)  # the same sentence in two hits is quoted once
-    kept = list(near.items())[:_MOST]
+    kept = list(near.items())[:_MAX_QUOTES]
     others = [one.score for one in found if _shown(one) != kept[0][0]]
     lead = found[0].score - others[0] if others else 0.0
     sure = float(np.clip(confidence, 0.001, 0.999))
@@ -101,6 +101,6 @@ def _read(query: str, hits: Sequence[Hit]) -> list[_Read]:
 def _shown(one: _Read) -> str:
     at = one.sentence
     text = one.hit.text[at.start : at.end]
-    points_back = _POINTS_BACK.match(text) or len(text) < _SHORT
+    points_back = _POINTS_BACK.match(text) or len(text) < _SHORT_SENTENCE_CHARS
     goes_on = text.endswith(":") and at.after - at.end <= _FOLLOWS
     return " ".join(one.hit.text[at.before if points_back else at.start : at.after if goes_on else at.end].split())

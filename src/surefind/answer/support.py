@@ -1,6 +1,6 @@
 """Checks that passages say a sentence: its numbers and names occur in them, and most of its words.
 
-    share(s) = |terms of s that the passages have| / |terms of s|        at least `LEAST`
+    share(s) = |terms of s that the passages have| / |terms of s|        at least `MIN_SUPPORT`
 
 The check reads words, not meaning: it finds what was made up or taken from elsewhere. It does not find a "not" that was
 lost.
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from surefind.analyze.english import English
 from surefind.types import Hit
 
-LEAST = 0.6
+MIN_SUPPORT = 0.6
 _ANALYZER = English()
 _EXACT = re.compile(r"\d")
 """A term with a digit is an amount, a date or an identifier: it must occur as it is."""
@@ -29,7 +29,7 @@ def supported(sentence: str, passages: Sequence[Hit]) -> bool:
     for hit in passages:
         known |= _terms(" ".join((hit.text, hit.title, *hit.headings)))
     exact = {term for term in wanted if _EXACT.search(term)}
-    return exact <= known and len(wanted & known) >= LEAST * len(wanted)
+    return exact <= known and len(wanted & known) >= MIN_SUPPORT * len(wanted)
 
 
 def _terms(text: str) -> set[str]:

@@ -80,7 +80,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AnswerStep:
     """A part of an answer, as soon as it is known: the search, each sentence, and in the end the whole."""
 
     kind: Literal["search", "sentence", "end"]

@@ -21,7 +21,7 @@ _PROMPT = "v1"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenAnswer:
     """What the model wrote, sentence by sentence."""
 
     sentences: tuple[Cited, ...]
@@ -30,7 +30,7 @@ class Written:
     dollars: float
 
 
-def write(result: SearchResult, services: Services, model: str | None = None) -> Written:
+def write(result: SearchResult, services: Services, model: str | None = None) -> WrittenAnswer:
     """Asks the model. Raises a `SurefindError` if it does not answer, or not as it was asked to."""
     template = services.prompt("ask", _PROMPT, _SLOTS)
     shown = [Data("passage", _shown(hit), number) for number, hit in enumerate(result.hits, 1)]
@@ -50,7 +50,7 @@ def write(result: SearchResult, services: Services, model: str | None = None) ->
             kept.append(Cited(text, tuple(dict.fromkeys(hit.rank for hit in cited))))
         else:
             dropped.append(text)
-    return Written(tuple(kept), tuple(dropped), answer.model or services.chat_name(model), answer.dollars)
+    return WrittenAnswer(tuple(kept), tuple(dropped), answer.model or services.chat_name(model), answer.dollars)
 
 
 def _shown(hit: Hit) -> str:

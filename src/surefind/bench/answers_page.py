@@ -15,7 +15,7 @@ from surefind.disk.folders import private_folder
 from surefind.disk.sealed import write_sealed
 
 _COLOURS = 8
-_SHOWN = {
+_HEADINGS = {
     "right": "right",
     "f1": "F1",
     "answered": "answered",
@@ -32,7 +32,7 @@ LEGEND = (
 
 
 def heads(made: Mapping[str, Any]) -> list[str]:
-    return [*(_SHOWN[key] for key in _keys(made)), "tied", "s/question"]
+    return [*(_HEADINGS[key] for key in _keys(made)), "tied", "s/question"]
 
 
 def cells(made: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
@@ -106,7 +106,7 @@ def _colour(what: str, number: int) -> str:
 
 
 def _keys(made: Mapping[str, Any]) -> list[str]:
-    return [key for key in _SHOWN if key != "unanswerable" or made["unanswerable"]]
+    return [key for key in _HEADINGS if key != "unanswerable" or made["unanswerable"]]
 
 
 def _interval(found: Mapping[str, float] | None) -> str:

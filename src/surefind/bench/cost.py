@@ -33,7 +33,7 @@ _DRAWN_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Quote:
+class CostEstimate:
     """The estimated cost of a run."""
 
     queries: int
@@ -53,7 +53,7 @@ class Quote:
         )
 
 
-def quote_for(bench: Bench, plan: Plan) -> Quote:
+def quote_for(bench: Bench, plan: Plan) -> CostEstimate:
     """Estimates the cost of a plan. A layout that is not built yet is timed on a sample of text, not built."""
     jobs = plan.retrievers().values()
     made = [job for job in jobs if bench.kb.has_cut(job[0].layout)]
@@ -70,7 +70,7 @@ def quote_for(bench: Bench, plan: Plan) -> Quote:
     llm = quote(bench.kb.services.llm, llm_calls(bench.kb, plan))
     minutes = seconds / 60 + llm.minutes
     size = len(plan.exam.queries), len(plan.contenders), runs, cached, embeddings
-    return Quote(*size, minutes, llm.calls, llm.dollars)
+    return CostEstimate(*size, minutes, llm.calls, llm.dollars)
 
 
 def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:

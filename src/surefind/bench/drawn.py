@@ -1,8 +1,8 @@
 """Estimates a slow configuration from a drawn part of the questions.
 
 A reranker that reads passages on this machine takes about half a second a question. In the default comparison such a
-configuration is asked `SIZE` questions, drawn at random. The same pipeline without its rerankers is asked all of them,
-and the estimate is its mean plus the mean difference on the drawn questions (the difference estimator; Cochran 1977,
+configuration is asked `SAMPLE_QUESTIONS` questions, drawn at random. The same pipeline without its rerankers is asked
+all, and the estimate is its mean plus the mean difference on the drawn questions (difference estimator; Cochran 1977,
 section 7.9). Statistics get one value for each question:
 
     value = before + d̄ + [drawn] · (N / n) · r        Σ r = 0,  Σ r² / n = s²
@@ -36,9 +36,9 @@ from surefind.exam.model import ExamQuery
 from surefind.exam.split import held_out
 from surefind.types import PAD, BoolArray, Floats, IdArray, Rankings
 
-SIZE = 6
+SAMPLE_QUESTIONS = 6
 """Questions to draw: with them, the default comparison takes about half as long again."""
-_LEAST = 2
+_MIN_PER_STRATUM = 2
 """Questions of a stratum that are drawn at least."""
 USUAL = 0.09
 """Standard deviation of what a reranker changes for a question: that of `careful` on ten collections (`prior.json`)."""
@@ -47,7 +47,7 @@ _USUAL_COUNTS = 8
 
 
 @dataclass(frozen=True)
-class Part:
+class QuestionSample:
     """The drawn questions of an exam."""
 
     asked: BoolArray
@@ -95,18 +95,18 @@ def _residuals(own: Floats) -> Floats:
     return np.asarray(shape * np.sqrt(n * variance / max(shape @ shape, 1e-12)))
 
 
-def drawn_part(queries: Sequence[ExamQuery]) -> Part | None:
+def drawn_part(queries: Sequence[ExamQuery]) -> QuestionSample | None:
     """Draws the same questions each time; None if the exam is so short that all of them are asked."""
     keys = list(zip(held_out(queries), evidence_groups(queries), strict=True))
     order = sorted(range(len(queries)), key=lambda i: hashlib.blake2b(queries[i].text.encode()).digest())
     asked = np.zeros(len(queries), np.bool_)
     strata = []
-    rest = max(0, SIZE - _LEAST * len(set(keys)))
+    rest = max(0, SAMPLE_QUESTIONS - _MIN_PER_STRATUM * len(set(keys)))
     for key in sorted(set(keys)):
         stratum = [i for i in order if keys[i] == key]
-        asked[stratum[: _LEAST + round(rest * len(stratum) / len(queries))]] = True
+        asked[stratum[: _MIN_PER_STRATUM + round(rest * len(stratum) / len(queries))]] = True
         strata.append(np.array(sorted(stratum), np.int64))
-    return None if asked.all() else Part(asked, tuple(strata))
+    return None if asked.all() else QuestionSample(asked, tuple(strata))
 
 
 def timed_while_ranking(contenders: Sequence[Contender], steps: Sequence[Sequence[Step]]) -> dict[str, list[float]]:

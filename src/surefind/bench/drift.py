@@ -26,7 +26,7 @@ from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import step_problems
 from surefind.bench.run import unseen
 from surefind.bench.scoring import places_of
-from surefind.bench.why import Place, why_better, why_worse
+from surefind.bench.why import QuestionResult, why_better, why_worse
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam, ExamQuery
@@ -37,7 +37,7 @@ from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.types import PAD, Floats, Rankings
 
 MEASURE = Measure("nDCG", 10)
@@ -45,7 +45,7 @@ _OWNER = Access.owner()
 
 
 @dataclass(frozen=True)
-class Change:
+class ScoreChange:
     """A question whose score changed."""
 
     id: str
@@ -69,9 +69,9 @@ class Drift(RunDifference):
     """How many questions have no gold in both."""
     affected: int
     """How many questions could be affected by the change."""
-    worse: tuple[Change, ...] = ()
+    worse: tuple[ScoreChange, ...] = ()
     """The questions that got worse, the largest loss first."""
-    better: tuple[Change, ...] = ()
+    better: tuple[ScoreChange, ...] = ()
     rewritten: tuple[str, ...] = ()
     """The questions whose gold says something else now, found or not: their answers may have changed."""
     problems: tuple[str, ...] = ()
@@ -82,8 +82,8 @@ class Drift(RunDifference):
 def measure_drift(
     kb: KnowledgeBase,
     exam: Exam,
-    before: Reader,
-    after: Reader,
+    before: Searcher,
+    after: Searcher,
     report: OnProgress | None = None,
     fresh: bool = False,
     access: Access = _OWNER,
@@ -109,7 +109,7 @@ def measure_drift(
     return replace(_compared(plan, asked, was, now, changed), rewritten=gone)
 
 
-def _admitted(by_document: dict[str, str], reader: Reader, access: Access) -> dict[str, str]:
+def _admitted(by_document: dict[str, str], reader: Searcher, access: Access) -> dict[str, str]:
     """Keeps what is about documents that the caller may read."""
     admitted = reader.view.admitted(access)
     return {document: value for document, value in by_document.items() if document in admitted}
@@ -151,10 +151,10 @@ class _Side:
             for row in at.tolist()
         ]
 
-    def place(self, q: int) -> Place:
+    def place(self, q: int) -> QuestionResult:
         """The ranking of a question, and where its gold is in it."""
         ranks = [rank for rank, one in enumerate(self.documents[q], 1) if one in self.gold[q].documents]
-        return Place(self.documents[q], self.gold[q], float(self.scores[q]), min(ranks, default=None))
+        return QuestionResult(self.documents[q], self.gold[q], float(self.scores[q]), min(ranks, default=None))
 
 
 def _compared(plan: Plan, asked: Sequence[int], old: _Side, new: _Side, changed: Difference) -> Drift:
@@ -185,6 +185,6 @@ def _could_matter(q: int, old: _Side, new: _Side, touched: set[str]) -> bool:
     return first != second or not touched.isdisjoint({*first, *second, *gold})
 
 
-def _change(query: ExamQuery, was: Place, now: Place, changed: Difference) -> Change:
+def _change(query: ExamQuery, was: QuestionResult, now: QuestionResult, changed: Difference) -> ScoreChange:
     explain = why_worse if now.score < was.score else why_better
-    return Change(query.id, query.text, was.score, now.score, was.rank, now.rank, explain(was, now, changed))
+    return ScoreChange(query.id, query.text, was.score, now.score, was.rank, now.rank, explain(was, now, changed))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from surefind.bench.drift import Change, Drift
+from surefind.bench.drift import Drift, ScoreChange
 
-_SHOWN = 10
+_MAX_LISTED_QUESTIONS = 10
 """The most questions that are listed of those that got worse, and of those that got better."""
 _ALL = ": add --json to list them all"
 _QUESTION = 70
@@ -26,7 +26,7 @@ def drift_text(drift: Drift) -> str:
     if drift.rewritten:
         ask = "1 question asks" if len(drift.rewritten) == 1 else f"{len(drift.rewritten)} questions ask"
         lines.append(f"{ask} for a text that changed. Check that the new text is the right answer:")
-        lines += [f"  {_short(text)}" for text in drift.rewritten[:_SHOWN]]
+        lines += [f"  {_short(text)}" for text in drift.rewritten[:_MAX_LISTED_QUESTIONS]]
     lines += [summary(drift), verdict(drift)]
     lines += [f"Problem: {problem}" for problem in drift.problems]
     lines += listed("got worse", drift.worse, _ALL) + listed("got better", drift.better, _ALL)
@@ -45,16 +45,16 @@ def verdict(drift: Drift) -> str:
     return "ok: no significant loss."
 
 
-def listed(what: str, changes: Sequence[Change], total: str = "") -> list[str]:
+def listed(what: str, changes: Sequence[ScoreChange], total: str = "") -> list[str]:
     """Returns the first questions that changed, two lines each. `all` says how to see all of them."""
     if not changes:
         return []
     lines = [f"{len(changes)} {'question' if len(changes) == 1 else 'questions'} {what}:"]
-    for change in changes[:_SHOWN]:
+    for change in changes[:_MAX_LISTED_QUESTIONS]:
         lines.append(f"  {change.before:.2f} -> {change.after:.2f}  {_short(change.query)}  ({_ranks(change)})")
         lines.append(f"      {change.why}")
-    if len(changes) > _SHOWN:
-        lines.append(f"  … and {len(changes) - _SHOWN} more{total}")
+    if len(changes) > _MAX_LISTED_QUESTIONS:
+        lines.append(f"  … and {len(changes) - _MAX_LISTED_QUESTIONS} more{total}")
     return lines
 
 
@@ -63,6 +63,6 @@ def _short(text: str) -> str:
     return flat if len(flat) <= _QUESTION else flat[: _QUESTION - 1] + "…"
 
 
-def _ranks(change: Change) -> str:
+def _ranks(change: ScoreChange) -> str:
     ranks = (change.rank_before, change.rank_after)
     return " -> ".join("not found" if rank is None else f"rank {rank}" for rank in ranks)

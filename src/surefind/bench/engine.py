@@ -12,11 +12,11 @@ import numpy as np
 from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench.cache import RunCache
-from surefind.bench.drawn import Part, drawn_part, timed_while_ranking
+from surefind.bench.drawn import QuestionSample, drawn_part, timed_while_ranking
 from surefind.bench.hooks import ExamHooks
 from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
-from surefind.bench.left_out import LeftOut
+from surefind.bench.left_out import Unasked
 from surefind.bench.memory import peak_memory
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step, stacked
@@ -26,9 +26,9 @@ from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import Judge
 from surefind.protocols import OnProgress, Retriever
-from surefind.running.notes import Collected, collecting
-from surefind.search.reach import Reach
-from surefind.search.reader import Reader
+from surefind.running.notes import CollectedNotes, collecting
+from surefind.search.passage_source import PipelinePassages
+from surefind.search.reader import Searcher
 from surefind.store.backend import View
 from surefind.store.needs import identity, needed
 from surefind.types import BoolArray, Floats, Query, Rankings
@@ -37,7 +37,7 @@ OWNER = Access.owner()
 """Training and timings use all documents, whatever their access rules."""
 _BATCH = 256
 """Queries per search call; progress is reported and the budget checked between calls."""
-_SEEN = 10
+_MIN_RANKED = 10
 """Every ranking has at least this many passages, so that all measures up to @10 share one retrieval."""
 
 
@@ -50,7 +50,7 @@ class Ranked:
     """For each contender, the effect of its rerankers in order."""
     before: tuple[Rankings | None, ...]
     """For each contender that was asked a part of the questions, the rankings of all without its rerankers."""
-    part: Part | None
+    part: QuestionSample | None
     """The questions that drawn contenders were asked; None: all of them."""
     retrieved: Mapping[tuple[str, str, int], Rankings]
     """The rankings of each retriever, by the keys of `Plan.retrievers`."""
@@ -72,7 +72,7 @@ class Scored:
     part of the questions (`bench.drawn`)."""
     answered: Mapping[str, Floats]
     """The scores of the questions that were asked; NaN for the others."""
-    left_out: LeftOut
+    left_out: Unasked
     """The questions that were not asked."""
     steps: tuple[tuple[Step, ...], ...] = ()
     """For each contender, the effect of its rerankers in order."""
@@ -116,7 +116,7 @@ class Bench:
         kb: KnowledgeBase,
         report: OnProgress | None = None,
         fresh: bool = False,
-        reader: Reader | None = None,
+        reader: Searcher | None = None,
         ahead: Callable[[Bench, Plan], None] | None = None,
     ) -> None:
         """`reader` is used for the layout of the settings, instead of the reader of the current generation. `ahead` is
@@ -125,7 +125,7 @@ class Bench:
         self.kb = kb
         self.cache = RunCache(kb.data / "runs", read=not fresh)
         self.report: OnProgress = report or (lambda what, done, total: None)
-        self._readers: dict[str, Reader] = {"": reader} if reader else {}
+        self._readers: dict[str, Searcher] = {"": reader} if reader else {}
         """One reader per layout, held for the whole benchmark, so that a sync in the meantime changes nothing."""
         self._problems: list[str] = []
 
@@ -135,7 +135,7 @@ class Bench:
             wanted = [r for c in plan.contenders if c.layout == layout for r in c.pipeline.retrieve]
             self.kb.build_for(wanted, layout, self.report)
 
-    def reader(self, contender: Contender) -> Reader:
+    def reader(self, contender: Contender) -> Searcher:
         """The reader of this contender's layout."""
         spec = str(contender.layout or "")
         if spec not in self._readers:
@@ -186,7 +186,7 @@ class Bench:
             retrieved=ranked.retrieved,
         )
 
-    def relocated(self, plan: Plan) -> tuple[Plan, dict[str, str], LeftOut]:
+    def relocated(self, plan: Plan) -> tuple[Plan, dict[str, str], Unasked]:
         """Returns the plan with gold in the current documents, the texts of these by id, and how many questions were
         left out, because their passage is gone or the audience may not read it."""
         documents = {document.id: document.text for document in self.reader(plan.contenders[0]).documents(OWNER)}
@@ -199,7 +199,7 @@ class Bench:
                 "(--exam)."
             )
         gone = relocate(plan.exam, documents)[1] if dropped and len(admitted) < len(documents) else dropped
-        return replace(plan, exam=exam), documents, LeftOut(gone, dropped - gone)
+        return replace(plan, exam=exam), documents, Unasked(gone, dropped - gone)
 
     # ------------------------------------------------------------ rankings
 
@@ -212,7 +212,7 @@ class Bench:
             self._ahead(self, plan)
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
-        want = max(_SEEN, *(measure.k for measure in plan.measures))
+        want = max(_MIN_RANKED, *(measure.k for measure in plan.measures))
         part = drawn_part(plan.exam.queries) if any(contender.drawn for contender in plan.contenders) else None
         rankings, steps, before = [], [], list[Rankings | None]()
         for contender in plan.contenders:
@@ -267,7 +267,7 @@ class Bench:
         self.report(what, len(queries), len(queries))
         return rankings
 
-    def _fell_back(self, stage: str, collected: Collected) -> bool:
+    def _fell_back(self, stage: str, collected: CollectedNotes) -> bool:
         """Returns whether the model failed for some questions; if so, adds this to the problems of the report."""
         if collected.without:
             self._problems.append(f"{stage}: the model failed for {collected.without} questions ({collected.text})")
@@ -277,7 +277,7 @@ class Bench:
             )
         return bool(collected.without or collected.stood_in)
 
-    def _fused(self, contender: Contender, collected: Collected) -> None:
+    def _fused(self, contender: Contender, collected: CollectedNotes) -> None:
         self.kb.services.meter.check()
         self._fell_back(contender.name, collected)
 
@@ -291,10 +291,10 @@ class Bench:
 
     def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
-        reach = Reach(contender.pipeline, view, self.kb.services, plan.access)
+        source = PipelinePassages(contender.pipeline, view, self.kb.services, plan.access)
         path = " ".join([contender.pipeline.path, *self.audience(plan, contender)])
         scope = view.fingerprint, plan.exam.fingerprint, path
-        return Reranking(reach, self.kb.services, self.cache, *scope)
+        return Reranking(source, self.kb.services, self.cache, *scope)
 
     # ------------------------------------------------------------ latency, size, ingestion
 

@@ -15,7 +15,7 @@ from surefind.errors import GateError, NothingIndexedError, SurefindError
 from surefind.kb import KnowledgeBase
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 
 _WAY_OUT = "To publish without the gate, run the same command with --no-gate."
 
@@ -29,7 +29,7 @@ class ExamGate:
         self.drift: Drift | None = None
         """The result of the last exam; None if nothing was asked."""
 
-    def __call__(self, before: Reader, after: Reader) -> None:
+    def __call__(self, before: Searcher, after: Searcher) -> None:
         try:
             exam = standing_exam(self.kb, before)
             self.drift = measure_drift(self.kb, exam, before, after, self.report)
@@ -50,7 +50,7 @@ class ExamGate:
             return []
 
 
-def _refusal(drift: Drift, before: Reader, margin: float) -> str:
+def _refusal(drift: Drift, before: Searcher, margin: float) -> str:
     lines = [
         f"The gate refused the new documents: {drift.exam} got worse by more than gate_margin = {margin:g}. "
         f"{_unchanged(before)}",
@@ -61,9 +61,9 @@ def _refusal(drift: Drift, before: Reader, margin: float) -> str:
     return "\n".join(lines)
 
 
-def _unasked(why: str, before: Reader) -> str:
+def _unasked(why: str, before: Searcher) -> str:
     return f"The gate could not ask the standing exam: {why} {_unchanged(before)} {_WAY_OUT}"
 
 
-def _unchanged(before: Reader) -> str:
+def _unchanged(before: Searcher) -> str:
     return f"Nothing was published: searches still see generation {before.generation}."

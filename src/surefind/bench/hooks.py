@@ -11,7 +11,7 @@ from functools import partial
 from surefind.bench.plan import Contender
 from surefind.bench.reranking import Reranking, Step
 from surefind.protocols import Fuser, OnProgress, Reranker, Retriever
-from surefind.running.notes import Collected, collecting
+from surefind.running.notes import CollectedNotes, collecting
 from surefind.search.hooks import StageHooks, Work
 from surefind.types import Query, Rankings
 
@@ -25,7 +25,7 @@ class ExamHooks(StageHooks):
         queries: Sequence[Query],
         retrieved: Mapping[tuple[str, str, int], Rankings],
         reranking: Reranking,
-        fused: Callable[[Contender, Collected], None],
+        fused: Callable[[Contender, CollectedNotes], None],
         report: OnProgress,
         one_by_one: bool = False,
     ) -> None:

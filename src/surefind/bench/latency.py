@@ -20,19 +20,19 @@ from surefind.abilities import declared, name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
 from surefind.protocols import Passages, Reranker, Retriever, Services
-from surefind.running.notes import Collected, collecting
+from surefind.running.notes import CollectedNotes, collecting
+from surefind.search.passage_source import PipelinePassages
 from surefind.search.pipeline import Pipeline
-from surefind.search.reach import Reach
 from surefind.store.backend import View
 from surefind.types import Query, Rankings
 
 SAMPLE = 30
 """Queries that each stage is timed on, at most."""
-_WARM = 3
+_WARM_UP_QUERIES = 3
 """Untimed queries that warm a stage up before it is timed."""
-_SLOW = 1.0
+_WARM_UP_SECONDS = 1.0
 """Seconds after which the warm-up ends, even with fewer queries."""
-_LEAST, _LONGEST = 8, 10.0
+_MIN_TIMED, _MAX_TIMING_SECONDS = 8, 10.0
 """A stage is timed on at least 8 queries; after these, timing stops once it has taken 10 seconds."""
 _ROUNDS = 3
 _REPEATED = 2.0
@@ -82,13 +82,13 @@ def _timed(
         work = partial(_joined, pipeline, sample, lists, view, services, access)
         best = stopwatch.time(path, work, again, reach=min(map(len, lists)))
         keys.append((name_of(pipeline.fuse), path))
-    reach = Reach(pipeline, view, services, access)
+    source = PipelinePassages(pipeline, view, services, access)
     for reranker in pipeline.rerank:
         path = f"{path} >> {reranker}"
         if reranker is pipeline.rerank[-1] and stopwatch.take(path, str(pipeline)):
             keys.append((name_of(reranker), path))
             break
-        best = stopwatch.time(path, partial(_reranked, reranker, sample, best, reach, services), reach=len(best))
+        best = stopwatch.time(path, partial(_reranked, reranker, sample, best, source, services), reach=len(best))
         keys.append((name_of(reranker), path))
     return keys
 
@@ -100,7 +100,7 @@ class _Stopwatch:
         self._size = size
         self._known = known
         self._rounds: dict[str, list[list[float]]] = {}
-        self._spent: dict[str, list[Collected]] = {}
+        self._spent: dict[str, list[CollectedNotes]] = {}
         self._found: dict[str, list[Rankings]] = {}
         self._done: set[str] = set()
 
@@ -128,7 +128,7 @@ class _Stopwatch:
         self._found[key], self._spent[key] = [], []
         begun = time.perf_counter()
         for i in range(self._size if reach is None else reach):
-            if i >= _LEAST and time.perf_counter() - begun > _LONGEST:
+            if i >= _MIN_TIMED and time.perf_counter() - begun > _MAX_TIMING_SECONDS:
                 break
             if before:
                 before(i)
@@ -166,8 +166,8 @@ class _Stopwatch:
 
     def _warm_up(self, work: Callable[[int], Rankings], reach: int) -> None:
         begun = time.perf_counter()
-        for i in range(min(_WARM, reach)):
-            if not i or time.perf_counter() - begun < _SLOW:
+        for i in range(min(_WARM_UP_QUERIES, reach)):
+            if not i or time.perf_counter() - begun < _WARM_UP_SECONDS:
                 work(i)
 
     def _at(self, key: str, number: int) -> list[float]:
@@ -225,7 +225,7 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, acces
         view.search(retriever, [sample[i]], 1, access)
 
 
-def _costs(collected: Sequence[Collected]) -> dict[str, float]:
+def _costs(collected: Sequence[CollectedNotes]) -> dict[str, float]:
     """Mean calls and dollars per query; empty for a stage that calls no language model."""
     calls = sum(one.calls for one in collected) / max(1, len(collected))
     dollars = sum(one.dollars for one in collected) / max(1, len(collected))

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class Unasked:
     """How many questions were not asked."""
 
     gone: int = 0

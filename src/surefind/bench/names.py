@@ -28,7 +28,7 @@ from surefind.bench.plan import (
     preset_module,
     preset_names,
 )
-from surefind.bench.saved import Entry, SavedReport, reports_in
+from surefind.bench.saved import NamedConfig, SavedReport, reports_in
 from surefind.errors import SpecError, UsageError, choices, closest
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import SPEC_MARKS, Pipeline
@@ -90,28 +90,28 @@ def _in_layout_of(kb: KnowledgeBase, found: Contender) -> Contender:
     return Contender(found.name, found.pipeline, None if same else found.layout)
 
 
-def _own(kb: KnowledgeBase) -> list[Entry]:
-    return [Entry((name,), "surefind.toml", name, str(one)) for name, one in kb.settings.known.items()]
+def _own(kb: KnowledgeBase) -> list[NamedConfig]:
+    return [NamedConfig((name,), "surefind.toml", name, str(one)) for name, one in kb.settings.known.items()]
 
 
-def _retrievers() -> list[Entry]:
-    return [Entry((name,), "the retrievers", name, name) for name in spec.names("retrieve")]
+def _retrievers() -> list[NamedConfig]:
+    return [NamedConfig((name,), "the retrievers", name, name) for name in spec.names("retrieve")]
 
 
-def _presets() -> Iterator[Entry]:
+def _presets() -> Iterator[NamedConfig]:
     """The contenders of all presets, without and with the layouts that they are compared on."""
     for preset in preset_names():
         module, where = preset_module(preset), f"the preset {preset}"
         own = dict(module.CONTENDERS)
         for name, text in own.items():
-            yield Entry((name,), where, name, text)
+            yield NamedConfig((name,), where, name, text)
             for cut, layout in getattr(module, "LAYOUTS", {}).items():
-                yield Entry((cut if len(own) == 1 else on_layout(cut, name),), where, name, text, layout)
+                yield NamedConfig((cut if len(own) == 1 else on_layout(cut, name),), where, name, text, layout)
 
 
-def _alike(name: str, entries: Iterable[Entry]) -> dict[str, Entry]:
+def _alike(name: str, entries: Iterable[NamedConfig]) -> dict[str, NamedConfig]:
     """The names that differ from the given one only in spelling, each with the first entry that has it."""
-    wanted, found = _fold(name), dict[str, Entry]()
+    wanted, found = _fold(name), dict[str, NamedConfig]()
     for entry in entries:
         for known in entry.names:
             if _fold(known) == wanted:
@@ -123,7 +123,7 @@ def _fold(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("α", "alpha").split())
 
 
-def _only(name: str, found: dict[str, Entry]) -> Contender:
+def _only(name: str, found: dict[str, NamedConfig]) -> Contender:
     """The configuration of all these entries; an error if they are different ones."""
     made = [entry.contender() for entry in found.values()]
     if len(distinct(made)) > 1:
@@ -133,7 +133,7 @@ def _only(name: str, found: dict[str, Entry]) -> Contender:
 
 
 def _unknown(
-    name: str, error: SpecError, kb: KnowledgeBase, entries: Sequence[Entry], reports: Sequence[SavedReport]
+    name: str, error: SpecError, kb: KnowledgeBase, entries: Sequence[NamedConfig], reports: Sequence[SavedReport]
 ) -> SpecError:
     """The error for an unknown name. It lists the names that are in use here; the names of presets are suggested only,
     because they are many."""

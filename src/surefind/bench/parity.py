@@ -23,13 +23,13 @@ from surefind.measure.gains import Judge
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
 from surefind.protocols import OnProgress, Retriever
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.store.needs import each_needed
 from surefind.types import EVERY, PAD, Query, Rankings
 
 MEASURE = Measure("nDCG", 10)
-LEAST_OVERLAP = 0.95
-MOST_DIFFERENCE = 0.01
+MIN_OVERLAP = 0.95
+MAX_DIFFERENCE = 0.01
 _OWNER = Access.owner()
 
 
@@ -44,7 +44,7 @@ class Parity(RunDifference):
 
     @property
     def close(self) -> bool:
-        return self.overlap >= LEAST_OVERLAP and abs(self.difference) <= MOST_DIFFERENCE
+        return self.overlap >= MIN_OVERLAP and abs(self.difference) <= MAX_DIFFERENCE
 
     def __str__(self) -> str:
         return (
@@ -69,7 +69,7 @@ def measure_parity(kb: KnowledgeBase, exam: Exam, report: OnProgress | None = No
 
 
 def _both(
-    kb: KnowledgeBase, reader: Reader, retriever: Retriever, queries: Sequence[Query], report: OnProgress | None
+    kb: KnowledgeBase, reader: Searcher, retriever: Retriever, queries: Sequence[Query], report: OnProgress | None
 ) -> tuple[Rankings, Rankings]:
     """Returns the rankings of an index in this process, and those of the backend."""
     ids = reader.view.spans().ids

@@ -17,7 +17,7 @@ from surefind.errors import ExamError, NothingIndexedError
 from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
 from surefind.running.workers import check_stopped
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None
     if kb.settings.store.backend != "local" and not access.sees_all:
         return Preview(None, "This backend weighs words by all documents, so only who may read all sees the questions.")
 
-    def look(before: Reader, after: Reader) -> Drift:
+    def look(before: Searcher, after: Searcher) -> Drift:
         exam = standing_exam(kb, before)
         asked = readable_questions(exam, before, access)
         if not asked:

@@ -52,7 +52,7 @@ class Belief:
     """Degrees of freedom. The covariance between few corpora is itself uncertain, so its draws have the wider tails of
     Student's t with one degree less than there are corpora."""
 
-    def updated(self, evidence: Evidence) -> Belief:
+    def updated(self, evidence: ExamEvidence) -> Belief:
         """Returns the posterior after one exam."""
         total = self.covariance + evidence.error
         gain = np.linalg.solve(total, self.covariance).T
@@ -72,7 +72,7 @@ class Belief:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class ExamEvidence:
     """The differences to the default that an exam measured, and how wrong they may be."""
 
     differences: Floats
@@ -169,12 +169,12 @@ def design_effect(differences: Floats, clusters: NDArray[np.int64]) -> float:
 
 def evidence(
     differences: Floats, kind: Kind | None = None, typical: Floats | None = None, effect: float = 1.0
-) -> Evidence:
+) -> ExamEvidence:
     """What per-question differences say; without a kind they are of real questions. `effect` is their design effect."""
     error, bias = sampling_error(differences, typical, effect), np.zeros(differences.shape[1])
     if kind is not None:
         error, bias = error + kind.error, kind.bias
-    return Evidence(differences.mean(axis=0), error, bias)
+    return ExamEvidence(differences.mean(axis=0), error, bias)
 
 
 def pooled(corpora: Sequence[Floats]) -> Floats:

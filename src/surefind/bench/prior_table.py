@@ -73,7 +73,7 @@ def stamp() -> str:
 
 def known(specs: Sequence[str], layouts: Sequence[str] = (), measure: str = MEASURE) -> Known:
     """Returns what is known of configurations with these pipelines, and layouts if they differ."""
-    parts = _Parts(_table())
+    parts = _Unknowns(_table())
     rows = [parts.of(spec, layout) for spec, layout in zip(specs, layouts or [""] * len(specs), strict=True)]
     mix = np.zeros((len(rows), len(parts.means)))
     for i, row in enumerate(rows):
@@ -88,7 +88,7 @@ def known(specs: Sequence[str], layouts: Sequence[str] = (), measure: str = MEAS
     return Known(belief, _between(turned, parts.per_question()), against, unknown, default)
 
 
-class _Parts:
+class _Unknowns:
     """The independent unknowns that configurations are composed of, numbered as they are needed."""
 
     def __init__(self, table: Mapping[str, Any]) -> None:
@@ -162,7 +162,7 @@ class _Parts:
         return self._numbers[kind, key]
 
 
-def _against(rows: Sequence[set[int]], parts: _Parts) -> Floats:
+def _against(rows: Sequence[set[int]], parts: _Unknowns) -> Floats:
     """Differences to the default pipeline if it is a row, else to the first measured row, else to the mean of all."""
     size = len(rows)
     measured = [i for i, row in enumerate(rows) if not row & parts.unmeasured]

@@ -31,7 +31,7 @@ MARGIN = 0.015
 (docs/results/exam-validity.md)."""
 AS_GOOD = 0.95
 """The probability of not being worse by more than the margin that makes a configuration count as equally good."""
-_FEWEST = 10
+_MIN_QUESTIONS = 10
 """Questions of a kind that are needed to count; the covariance of fewer is too uncertain."""
 WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
 """Families that are written in other words than the document's: by rules, or by a language model. Too few collections
@@ -162,7 +162,7 @@ def evidence_groups(queries: Sequence[ExamQuery]) -> list[str]:
     and those of a group that is too small."""
     groups = [_group(query) for query in queries]
     sizes = Counter(groups)
-    return [group if sizes[group] >= _FEWEST else "" for group in groups]
+    return [group if sizes[group] >= _MIN_QUESTIONS else "" for group in groups]
 
 
 def _group(query: ExamQuery) -> str:

@@ -26,11 +26,11 @@ from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned, question_key
-from surefind.inference.record import questions_learnt
+from surefind.inference.record import questions_trained_on
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Services
 from surefind.retrieve.dense import Dense
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.settings.config import DATA_FOLDER, FILE_NAME
 
 _BEIR_SETTINGS = """\
@@ -112,13 +112,13 @@ def unseen(plan: Plan, services: Services) -> Plan:
 
     On the exam of the training, the held-out half is left; on another exam, all questions that the two do not share.
     """
-    learnt = {contender.name: _learnt(contender, services) for contender in plan.contenders}
-    every = frozenset[str]().union(*learnt.values())
+    trained_on = {contender.name: _training_questions(contender, services) for contender in plan.contenders}
+    every = frozenset[str]().union(*trained_on.values())
     kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in every)
     if len(kept) == len(plan.exam.queries):
         return plan
     if not kept:
-        names = ", ".join(name for name, questions in learnt.items() if questions)
+        names = ", ".join(name for name, questions in trained_on.items() if questions)
         raise ExamError(
             f"Every question of {plan.exam.label} was used to train {names}, so none is left to measure with. "
             "Choose another exam with --exam, or leave the trained model out."
@@ -146,13 +146,14 @@ def _learned(contender: Contender, services: Services) -> dict[str, Any]:
     }
 
 
-def _learnt(contender: Contender, services: Services) -> frozenset[str]:
+def _training_questions(contender: Contender, services: Services) -> frozenset[str]:
     """The questions that the fuser, rerankers and encoders of a pipeline were trained on."""
-    found = [declared(stage).learnt(services) for stage in (contender.pipeline.fuse, *contender.pipeline.rerank)]
+    stages = (contender.pipeline.fuse, *contender.pipeline.rerank)
+    found = [declared(stage).training_questions(services) for stage in stages]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
         if isinstance(encoder, Onnx | SentenceTransformers):
-            found.append(questions_learnt(located(encoder.path if isinstance(encoder, Onnx) else encoder.model)))
+            found.append(questions_trained_on(located(encoder.path if isinstance(encoder, Onnx) else encoder.model)))
     return frozenset[str]().union(*found)
 
 
@@ -197,7 +198,7 @@ def _outdated(newest: Exam, wanted: Exam) -> str:
     return f"since {newest.label} was written, {' and '.join(changed)} have changed" if changed else ""
 
 
-def audience_of(reader: Reader, access: Access) -> str:
+def audience_of(reader: Searcher, access: Access) -> str:
     """The end of an exam's origin: which documents the questions were written from, if not from all."""
     withheld = reader.view.withheld(access)
     groups = "".join(f" --as {group}" for group in sorted(access.groups))

@@ -24,7 +24,7 @@ _FILE = "report.json"
 
 
 @dataclass(frozen=True)
-class Entry:
+class NamedConfig:
     """A configuration that has a name: a row of a report, or a contender of a preset."""
 
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class Entry:
 @dataclass(frozen=True)
 class SavedReport:
     path: Path
-    rows: tuple[Entry, ...]
+    rows: tuple[NamedConfig, ...]
     recommended: str
     """The name of the recommended row."""
 
@@ -101,11 +101,11 @@ def report_of(data: dict[str, Any], path: Path) -> SavedReport:
     return SavedReport(path, rows, _printable(data["recommended"]))
 
 
-def _entry(row: dict[str, Any], where: str, compares_layouts: bool) -> Entry:
+def _entry(row: dict[str, Any], where: str, compares_layouts: bool) -> NamedConfig:
     name, aliases = _printable(row["name"]), [_printable(alias) for alias in row["aliases"]]
     names = dict.fromkeys((name, *aliases, label(name, aliases)))
     layout = _printable(row["layout"]) if compares_layouts else ""
-    return Entry(tuple(names), where, _printable(row["pipeline"]), _printable(row["spec"]), layout)
+    return NamedConfig(tuple(names), where, _printable(row["pipeline"]), _printable(row["spec"]), layout)
 
 
 def _printable(value: Any) -> str:

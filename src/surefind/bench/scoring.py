@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from surefind.bench.drawn import Part
+from surefind.bench.drawn import QuestionSample
 from surefind.bench.plan import Plan
 from surefind.exam.model import Judgment
-from surefind.measure.gains import Judge, Places
+from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.names import SPAN_MEASURES, Measure
 from surefind.measure.overlap import OverlapJudge
 from surefind.measure.ranks import MEASURES
@@ -26,7 +26,7 @@ Row = tuple[Rankings, Rankings | None, View]
 def score_table(
     plan: Plan,
     rows: Sequence[Row],
-    part: Part | None,
+    part: QuestionSample | None,
     judges: Mapping[int, Judge],
     documents: Mapping[str, str],
     report: OnProgress,
@@ -60,7 +60,7 @@ def score_table(
 class SpanScores:
     """Computes the gold-span measures, all together once per ranking and k."""
 
-    def __init__(self, plan: Plan, spans: Spans, places: Places, documents: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, spans: Spans, places: ChunkSpans, documents: Mapping[str, str]) -> None:
         self._plan = plan
         self._spans = spans
         self._places = places
@@ -98,7 +98,7 @@ class SpanScores:
         return self._documents[spans.document(chunk_id)][spans.starts[at] : spans.ends[at]]
 
 
-def places_of(spans: Spans, documents: Mapping[str, str]) -> Places:
+def places_of(spans: Spans, documents: Mapping[str, str]) -> ChunkSpans:
     numbers = {chunk_id: number for number, chunk_id in enumerate(documents)}
     of_names = np.array([numbers[chunk_id] for chunk_id in spans.names], dtype=np.int64)
-    return Places(of_names[spans.documents], spans.starts, spans.ends, numbers, spans.at)
+    return ChunkSpans(of_names[spans.documents], spans.starts, spans.ends, numbers, spans.at)

@@ -28,7 +28,7 @@ from surefind.store.connection import copy_file
 from surefind.write.cluster import check_versions, connect, nodes
 
 _RETRIES = 3
-_PATIENCE = 30.0
+_DELETE_SECONDS = 30.0
 """Seconds that a node may take to delete its copy of the knowledge base."""
 
 
@@ -62,7 +62,7 @@ def _forget(ray: Any, stamp: str) -> None:
     task = ray.remote(num_cpus=0)(forget_here)
     asked = [task.options(scheduling_strategy=node).remote(stamp) for node in nodes(ray)]
     with contextlib.suppress(ray.exceptions.RayError):  # a node that is lost has lost its copy, or cannot be reached
-        ray.get(asked, timeout=_PATIENCE)
+        ray.get(asked, timeout=_DELETE_SECONDS)
 
 
 def _wait(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]], stamp: str, shipped: Any) -> None:

@@ -9,7 +9,7 @@ from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 
 _GENERATED = "known-item"
 
@@ -20,7 +20,7 @@ def has_standing_exam(kb: KnowledgeBase) -> bool:
     return bool(kb.settings.standing) or _GENERATED in names or len(names) == 1
 
 
-def standing_exam(kb: KnowledgeBase, before: Reader) -> Exam:
+def standing_exam(kb: KnowledgeBase, before: Searcher) -> Exam:
     """Returns the exam that `standing` names; else the only exam besides known-item; else known-item.
 
     The newest saved version is taken as it is, even if the documents have changed since: an exam that is written anew

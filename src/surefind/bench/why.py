@@ -10,12 +10,12 @@ from surefind.kb.changes import Difference
 
 _NAMED = 2
 """The most documents that are named for one cause."""
-_SEEN = 10
+_MAX_ABOVE = 10
 """If the gold was not found, this many documents are above it."""
 
 
 @dataclass(frozen=True)
-class Place:
+class QuestionResult:
     """The answer to one question on one generation."""
 
     documents: tuple[str, ...]
@@ -28,10 +28,10 @@ class Place:
     @property
     def above(self) -> tuple[str, ...]:
         """The documents above the best gold document."""
-        return self.documents[: _SEEN if self.rank is None else self.rank - 1]
+        return self.documents[: _MAX_ABOVE if self.rank is None else self.rank - 1]
 
 
-def why_worse(was: Place, now: Place, changed: Difference) -> str:
+def why_worse(was: QuestionResult, now: QuestionResult, changed: Difference) -> str:
     gone = [document for document in was.gold.documents if document in now.gold.lost]
     causes = [
         _says([d for d in gone if d in changed.removed], "was removed", "were removed"),
@@ -52,7 +52,7 @@ def why_worse(was: Place, now: Place, changed: Difference) -> str:
     return _joined(causes, [d for d in now.above if d not in was.above])
 
 
-def why_better(was: Place, now: Place, changed: Difference) -> str:
+def why_better(was: QuestionResult, now: QuestionResult, changed: Difference) -> str:
     back = [document for document in now.gold.documents if document in was.gold.lost]
     causes = [
         _says([d for d in back if d in changed.added], "is new", "are new"),

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.confidence.measures import When
-from surefind.confidence.predictor import Predictor, cross_fitted, fit
+from surefind.confidence.predictor import LogisticModel, cross_fitted, fit
 from surefind.measure.statistics import wilson
 from surefind.measure.thresholds import Threshold, chosen, thresholds, z_of
 from surefind.types import BoolArray, Floats
@@ -40,13 +40,13 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class Cutoff:
     """A threshold, the measure that it is for, and how it was chosen."""
 
     when: When
     threshold: Threshold | None
     tested: tuple[Threshold, ...]
-    predictor: Predictor | None = None
+    predictor: LogisticModel | None = None
 
     @property
     def below(self) -> float:
@@ -59,7 +59,7 @@ class Choice:
         return _where_sure(evidence, self.predictor(evidence.features))
 
 
-def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: float, most: float = 1.0) -> Choice:
+def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: float, most: float = 1.0) -> Cutoff:
     """The choice by the tuning questions; at most the share `most` of them is skipped."""
     success = evidence.success[tuning]
     predictor = None
@@ -71,7 +71,7 @@ def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: flo
     else:
         found = evidence.confidences[when][tuning]
     tested = thresholds(found, success, level)
-    return Choice(when, chosen(tested, beta, level, most), tuple(tested), predictor)
+    return Cutoff(when, chosen(tested, beta, level, most), tuple(tested), predictor)
 
 
 def _where_sure(evidence: Evidence, predicted: Floats) -> Floats:
@@ -79,7 +79,7 @@ def _where_sure(evidence: Evidence, predicted: Floats) -> Floats:
     return np.where(np.isinf(evidence.confidences["max"]), np.inf, predicted)
 
 
-def checked(evidence: Evidence, rows: Rows, choice: Choice, level: float) -> dict[str, Any]:
+def checked(evidence: Evidence, rows: Rows, choice: Cutoff, level: float) -> dict[str, Any]:
     """What the choice does on other questions: how many are skipped, how many of these succeed, and the quality."""
     skipped = choice.confidences(evidence)[rows] >= choice.below
     before, after, success = evidence.before[rows], evidence.after[rows], evidence.success[rows]

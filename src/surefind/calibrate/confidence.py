@@ -30,7 +30,7 @@ from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
 from surefind.types import BoolArray, Effort, Floats, Query
 
-FEWEST = 20
+MIN_QUESTIONS = 20
 """Questions of an exam that can calibrate."""
 
 
@@ -61,10 +61,10 @@ def calibrate_confidence(
     for effort in efforts:
         answers = ask_exam(kb, plan, effort, report)
         questions = len(answers.queries)
-        if questions < FEWEST:
+        if questions < MIN_QUESTIONS:
             raise ExamError(
                 f"The exam {plan.exam.label} has {questions} questions about the current documents; calibrating needs "
-                f"at least {FEWEST}. Label more: surefind exam label."
+                f"at least {MIN_QUESTIONS}. Label more: surefind exam label."
             )
         signals, success, groups = answers.signals, answers.success, answers.groups
         if unanswerable:

@@ -20,8 +20,8 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress, Reranker
+from surefind.search.passage_source import PipelinePassages
 from surefind.search.pipeline import Pipeline
-from surefind.search.reach import Reach
 from surefind.types import Query, Rankings
 
 _TIMED = 12
@@ -29,7 +29,7 @@ _TIMED = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class AskedExam:
     """The questions that still have their documents, and what was found out about them."""
 
     queries: tuple[ExamQuery, ...]
@@ -50,7 +50,7 @@ def plan_of(pipeline: Pipeline, stage: str, exam: Exam, success: Measure, qualit
     return Plan((Contender("never", pipeline), Contender("always", always)), exam, (success, quality))
 
 
-def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Asked:
+def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> AskedExam:
     never, always = plan.contenders
     scored = Bench(kb, report).score(plan)
     success, quality = (scored.scores[str(measure)] for measure in plan.measures)
@@ -66,18 +66,18 @@ def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Aske
     )
     queries = scored.plan.exam.queries
     seconds = _seconds(kb, always.pipeline, queries, fused)
-    return Asked(queries, evidence, seconds, scored.view.fingerprint, scored.left_out.total)
+    return AskedExam(queries, evidence, seconds, scored.view.fingerprint, scored.left_out.total)
 
 
 def _seconds(kb: KnowledgeBase, pipeline: Pipeline, queries: tuple[ExamQuery, ...], fused: Rankings) -> float:
     """Times a reranker that runs here, one question at a time, as in a search. One that asks a service is timed by its
     own calls (`dollars` has the price)."""
-    reach = Reach(pipeline, kb.reader().view, kb.services, OWNER)
+    source = PipelinePassages(pipeline, kb.reader().view, kb.services, OWNER)
     taken = []
     for i in np.unique(np.linspace(0, len(queries) - 1, _TIMED).astype(int)).tolist():
         row = replace(fused, ids=fused.ids[i : i + 1], scores=fused.scores[i : i + 1])
         started = time.perf_counter()
-        pipeline.rerank[0].rerank([Query(queries[i].text)], row, reach, max(1, row.ids.shape[1]), kb.services)
+        pipeline.rerank[0].rerank([Query(queries[i].text)], row, source, max(1, row.ids.shape[1]), kb.services)
         taken.append(time.perf_counter() - started)
     return float(np.median(taken[1:] or taken))
 

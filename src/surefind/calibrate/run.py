@@ -10,8 +10,8 @@ import numpy as np
 
 from surefind import __version__
 from surefind.bench.plan import Plan
-from surefind.calibrate.choice import Choice, Evidence, Rows, checked, choose
-from surefind.calibrate.evidence import Asked, ask, dollars
+from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
+from surefind.calibrate.evidence import AskedExam, ask, dollars
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.saved import write_calibration
 from surefind.errors import ExamError, SpecError, choices
@@ -20,7 +20,7 @@ from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.measure.thresholds import LEAST
+from surefind.measure.thresholds import MIN_QUESTIONS
 from surefind.protocols import OnProgress
 from surefind.train.fusion import check_name
 
@@ -63,10 +63,10 @@ def calibrate(
     asked = ask(kb, plan, report)
     out = np.array(held_out(asked.queries))
     tuning, held = np.flatnonzero(~out), np.flatnonzero(out)
-    if len(tuning) < LEAST or len(held) < LEAST:
+    if len(tuning) < MIN_QUESTIONS or len(held) < MIN_QUESTIONS:
         raise ExamError(
             f"The exam {plan.exam.label} has {len(asked.queries)} questions about the current documents; calibrating "
-            f"needs at least {LEAST} in each half. Add questions, or write some: surefind exam write."
+            f"needs at least {MIN_QUESTIONS} in each half. Add questions, or write some: surefind exam write."
         )
     made = {each: choose(asked.evidence, tuning, each, beta, level, most) for each in WHENS}
     data = _about(kb, plan, asked, name, beta, level) | {
@@ -83,7 +83,7 @@ def calibrate(
     return data
 
 
-def _about(kb: KnowledgeBase, plan: Plan, asked: Asked, name: str, beta: float, level: float) -> dict[str, Any]:
+def _about(kb: KnowledgeBase, plan: Plan, asked: AskedExam, name: str, beta: float, level: float) -> dict[str, Any]:
     pipeline = plan.contenders[1].pipeline
     success, quality = plan.measures
     return {
@@ -103,7 +103,7 @@ def _about(kb: KnowledgeBase, plan: Plan, asked: Asked, name: str, beta: float, 
     }
 
 
-def _row(asked: Asked, choice: Choice, tuning: Rows, held: Rows, level: float, beta: float) -> dict[str, Any]:
+def _row(asked: AskedExam, choice: Cutoff, tuning: Rows, held: Rows, level: float, beta: float) -> dict[str, Any]:
     """One measure of confidence: its threshold, and what it does on both parts."""
     found = checked(asked.evidence, held, choice, level)
     return {
@@ -115,7 +115,7 @@ def _row(asked: Asked, choice: Choice, tuning: Rows, held: Rows, level: float, b
     }
 
 
-def _curve(evidence: Evidence, choice: Choice, held: Rows, level: float) -> list[dict[str, Any]]:
+def _curve(evidence: Evidence, choice: Cutoff, held: Rows, level: float) -> list[dict[str, Any]]:
     """Each threshold that was tested, with its effect on the held-out questions."""
     return [
         {

@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 
 _SLACK = 3
-_FEWEST = 2
+_MIN_CHUNKS = 2
 
 
 def chunk_range(words: int, per_chunk: int) -> tuple[int, int]:
     """The smallest and the largest allowed number of chunks. Halves round up, so that 500 words at 1,000 per chunk give
     a target of one chunk, not zero."""
     target = int(words / per_chunk + 0.5)
-    return max(_FEWEST, target - _SLACK), target + _SLACK
+    return max(_MIN_CHUNKS, target - _SLACK), target + _SLACK
 
 
 def read_breakpoints(reply: str, sentences: int, low: int, high: int) -> list[int] | str:

@@ -13,7 +13,7 @@ from surefind.text.tokens import count_tokens, token_spans
 from surefind.types import Chunk, Document
 
 Path = tuple[str, ...]
-_LONGEST_HEADER = 1000
+_MAX_HEADER_CHARS = 1000
 """Characters of a table's header row that later rows repeat as context, at most."""
 
 
@@ -47,7 +47,7 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
                 continue
         path = tuple(title for _, title in trail)
         start = block.start if glued is None else glued
-        header = text[slice(*block.parts[0])].strip()[:_LONGEST_HEADER] if block.table else ""
+        header = text[slice(*block.parts[0])].strip()[:_MAX_HEADER_CHARS] if block.table else ""
         whole = count_tokens(text[start : block.end])
         if whole <= (0 if sentences and block.prose else limit):
             yield Piece(start, block.end, whole, path, glued is not None)

@@ -21,7 +21,7 @@ from surefind.types import Chunk, Document
 
 
 @dataclass(frozen=True)
-class Markdown(Stage):
+class MarkdownChunker(Stage):
     kind: ClassVar[str] = "chunk"
     name: ClassVar[str] = "markdown"
     text_only: ClassVar[bool] = True

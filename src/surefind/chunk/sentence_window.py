@@ -17,9 +17,9 @@ from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.types import Chunk, Document
 
-_LONGEST = 200
+_MAX_TOKENS = 200
 """Tokens of one searched piece, at most; also cuts text without sentences (a block of code, a table)."""
-_LEAST = 50
+_MIN_TOKENS = 50
 """Tokens of a section, at least; a shorter one is joined to the next."""
 
 
@@ -35,9 +35,9 @@ class SentenceWindow(Stage):
         require(self.window >= 0, self, "window must be at least 0")
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
-        found = pieces(document, _LONGEST, sentences=True)
+        found = pieces(document, _MAX_TOKENS, sentences=True)
         whole = len(document.text) + 1  # no limit: sections alone decide
-        return [chunk for section in groups(found, whole, _LEAST) for chunk in self._sentences(document, section)]
+        return [chunk for section in groups(found, whole, _MIN_TOKENS) for chunk in self._sentences(document, section)]
 
     def _sentences(self, document: Document, section: list[Piece]) -> Iterator[Chunk]:
         for i, piece in enumerate(section):

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from surefind.confidence.builtin import builtin
-from surefind.confidence.predictor import Predictor
+from surefind.confidence.predictor import LogisticModel
 from surefind.confidence.signals import NAMES, Kind
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError
-from surefind.fusion.provenance import ENOUGH, alike
+from surefind.fusion.provenance import MIN_SHARED, alike
 from surefind.protocols import Corpus, Retriever
 from surefind.store.version import FileVersion, file_version
 from surefind.types import Floats
@@ -31,7 +31,7 @@ FORMAT = 2
 class Answering:
     """The predictors that were fitted on an exam, and what they are valid for."""
 
-    predictors: Mapping[Kind, Predictor]
+    predictors: Mapping[Kind, LogisticModel]
     """One for searches that read their first hits, one for those that do not."""
     indexes: tuple[str, ...]
     """The index specs of the retrievers."""
@@ -107,7 +107,7 @@ def read_answering(path: Path, version: FileVersion) -> Answering:
     """`version` is part of the cache key, so that a new calibration is read."""
     try:
         data = read_sealed(path, FORMAT)
-        predictors = {kind: Predictor.from_data(one) for kind, one in data["predictors"].items()}
+        predictors = {kind: LogisticModel.from_data(one) for kind, one in data["predictors"].items()}
         if any(kind not in NAMES or len(one.weights) != len(NAMES[kind]) for kind, one in predictors.items()):
             raise ValueError("its predictor is not sound")
         return Answering(predictors, tuple(data["indexes"]), data["corpus"], tuple(data["documents"]), data["words"])
@@ -119,4 +119,4 @@ def read_answering(path: Path, version: FileVersion) -> Answering:
 
 @lru_cache(maxsize=32)
 def _alike(then: tuple[int, ...], now: tuple[int, ...]) -> bool:
-    return alike(then, now) >= ENOUGH
+    return alike(then, now) >= MIN_SHARED

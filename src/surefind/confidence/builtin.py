@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from surefind.confidence.predictor import Predictor
+from surefind.confidence.predictor import LogisticModel
 from surefind.confidence.signals import Kind, without_meaning
 from surefind.types import Floats
 
@@ -21,8 +21,8 @@ FILE = "builtin.json"
 
 @dataclass(frozen=True, eq=False)
 class Builtin:
-    predictors: Mapping[Kind, Predictor]
-    quote: Predictor
+    predictors: Mapping[Kind, LogisticModel]
+    quote: LogisticModel
     """How likely a quoted sentence answers a question (`answer.quoting`)."""
     encoder: str
     """The index spec of the dense retriever whose cosines it knows."""
@@ -43,5 +43,5 @@ class Builtin:
 @cache
 def builtin() -> Builtin:
     data = json.loads(files("surefind.confidence").joinpath(FILE).read_text(encoding="utf-8"))
-    predictors = {kind: Predictor.from_data(one) for kind, one in data["predictors"].items()}
-    return Builtin(predictors, Predictor.from_data(data["quote"]), data["encoder"], len(data["collections"]))
+    predictors = {kind: LogisticModel.from_data(one) for kind, one in data["predictors"].items()}
+    return Builtin(predictors, LogisticModel.from_data(data["quote"]), data["encoder"], len(data["collections"]))

@@ -26,11 +26,11 @@ KEEP, KEEP_MEAN = 10.0, 6.0
 """λ0 and μ0: how many questions' worth an earlier predictor is (docs/results/confidence.md)."""
 FOLDS = 10
 _STEPS = 50
-_ENOUGH = 1e-8
+_CONVERGED = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
+class LogisticModel:
     means: Floats
     scales: Floats
     weights: Floats
@@ -44,7 +44,7 @@ class Predictor:
         return {name: array.tolist() for name, array in arrays.items()} | {"intercept": self.intercept}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Predictor:
+    def from_data(cls, data: Mapping[str, Any]) -> LogisticModel:
         means, scales, weights = (np.array(data[name], np.float64) for name in ("means", "scales", "weights"))
         if not len(means) == len(scales) == len(weights) or not (scales > 0).all():
             raise ValueError("its predictor is not sound")
@@ -55,9 +55,9 @@ def fit(
     features: Floats,
     success: BoolArray,
     strength: float = STRENGTH,
-    earlier: Predictor | None = None,
+    earlier: LogisticModel | None = None,
     counts: Floats | None = None,
-) -> Predictor:
+) -> LogisticModel:
     """`counts` says how many times each question counts; once if it is not given."""
     counts = np.ones(len(features)) if counts is None else counts
     if earlier is None:
@@ -78,9 +78,9 @@ def fit(
         curve = (z * (counts * p * (1 - p))[:, None]).T @ z + np.diag(penalty)
         step = np.linalg.solve(curve, slope)
         at = at - step / max(1.0, float(np.abs(step).max()))  # short steps while far away
-        if np.abs(step).max() < _ENOUGH:
+        if np.abs(step).max() < _CONVERGED:
             break
-    return Predictor(means, scales, at[:-1], float(at[-1]))
+    return LogisticModel(means, scales, at[:-1], float(at[-1]))
 
 
 def cross_fitted(
@@ -88,7 +88,7 @@ def cross_fitted(
     success: BoolArray,
     groups: NDArray[np.int64],
     seed: int = 42,
-    earlier: Predictor | None = None,
+    earlier: LogisticModel | None = None,
 ) -> Floats:
     """The prediction for each question by a model that was fitted without its fold. Questions of one group are in the
     same fold."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from surefind.confidence.measures import MEASURED, When
-from surefind.confidence.predictor import Predictor
+from surefind.confidence.predictor import LogisticModel
 from surefind.disk.sealed import digest, read_sealed, write_sealed
 from surefind.errors import StoreError
 from surefind.store.version import FileVersion, find_named
@@ -34,8 +34,8 @@ class Calibration:
     when: When
     below: float | None
     """τ: queries with less confidence are reranked. None if no threshold keeps the promise: all are reranked."""
-    predictor: Predictor | None
-    learnt: frozenset[str]
+    predictor: LogisticModel | None
+    training_questions: frozenset[str]
     """The questions that chose the threshold, as `question_key` writes them."""
     stamp: str
     """A hash of the file's content."""
@@ -78,7 +78,7 @@ def _read(path: Path, version: FileVersion) -> Calibration:
             data["corpus"],
             cast(When, when),
             None if below is None else float(below),
-            Predictor.from_data(predictor) if predictor is not None else None,
+            LogisticModel.from_data(predictor) if predictor is not None else None,
             frozenset(data["learnt"]),
             digest(data),
         )

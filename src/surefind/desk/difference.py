@@ -41,7 +41,7 @@ class _Steps:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """A line of a difference."""
 
     kind: Kind
@@ -57,10 +57,10 @@ class Line:
         return "".join(text for text, _ in self.pieces)
 
 
-def difference(before: str, after: str, context: int | None = 3) -> list[Line]:
+def difference(before: str, after: str, context: int | None = 3) -> list[DiffLine]:
     """Compares two texts. Unchanged lines further than `context` lines from a change are skipped; None skips none."""
     old, new = before.splitlines(), after.splitlines()
-    lines: list[Line] = []
+    lines: list[DiffLine] = []
     at_old = at_new = 0
     steps = _Steps(MAX_STEPS)
     for start_old, start_new, size in [*matches(old, new, steps), (len(old), len(new), 0)]:
@@ -181,15 +181,15 @@ def _joined(found: Sequence[Match]) -> list[Match]:
     return joined
 
 
-def _changed(old: Sequence[str], new: Sequence[str], gone: range, come: range, steps: _Steps) -> list[Line]:
+def _changed(old: Sequence[str], new: Sequence[str], gone: range, come: range, steps: _Steps) -> list[DiffLine]:
     """Returns the lines that were replaced. Lines at the same place in both blocks are compared by words."""
     first: list[Pieces] = [((old[a], True),) for a in gone]
     second: list[Pieces] = [((new[b], True),) for b in come]
     for at, (a, b) in enumerate(zip(gone, come, strict=False)):
         first[at], second[at] = _words(old[a], new[b], steps)
     return [
-        *(Line("gone", a + 1, None, pieces) for a, pieces in zip(gone, first, strict=True)),
-        *(Line("new", None, b + 1, pieces) for b, pieces in zip(come, second, strict=True)),
+        *(DiffLine("gone", a + 1, None, pieces) for a, pieces in zip(gone, first, strict=True)),
+        *(DiffLine("new", None, b + 1, pieces) for b, pieces in zip(come, second, strict=True)),
     ]
 
 
@@ -213,21 +213,21 @@ def _pieces(words: Sequence[str], kept: Sequence[tuple[int, int]]) -> Pieces:
     return tuple(piece for piece in pieces if piece[0])
 
 
-def _same(text: str, old: int, new: int) -> Line:
-    return Line("same", old + 1, new + 1, ((text, False),))
+def _same(text: str, old: int, new: int) -> DiffLine:
+    return DiffLine("same", old + 1, new + 1, ((text, False),))
 
 
-def _hunks(lines: Sequence[Line], context: int) -> Iterator[Line]:
+def _hunks(lines: Sequence[DiffLine], context: int) -> Iterator[DiffLine]:
     changed = [at for at, line in enumerate(lines) if line.kind != "same"]
     near = {near for at in changed for near in range(at - context, at + context + 1)}
     skipped = 0
     for at, line in enumerate(lines):
         if at in near:
             if skipped:
-                yield Line("skipped", None, None, ((str(skipped), False),))
+                yield DiffLine("skipped", None, None, ((str(skipped), False),))
             skipped = 0
             yield line
         else:
             skipped += 1
     if skipped and changed:
-        yield Line("skipped", None, None, ((str(skipped), False),))
+        yield DiffLine("skipped", None, None, ((str(skipped), False),))

@@ -8,8 +8,7 @@ from surefind.desk.values import Comment, Draft
 from surefind.errors import ConflictError, NotFoundError, UsageError
 from surefind.store.checked import CheckedRows
 
-_LONGEST = 10_000
-"""Characters of a comment, at most."""
+_MAX_COMMENT_CHARS = 10_000
 
 
 def comment(
@@ -25,8 +24,8 @@ def comment(
     """Adds a comment on a line of a revision; on the whole draft if the line is 0. `most` is the last line that can
     have a comment, by default that of the revision's text."""
     text = text.strip()
-    if not text or len(text) > _LONGEST or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise UsageError(f"A comment must have 1 to {_LONGEST:,} characters.")
+    if not text or len(text) > _MAX_COMMENT_CHARS or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UsageError(f"A comment must have 1 to {_MAX_COMMENT_CHARS:,} characters.")
     lines = len(desk.revision(number, revision).text.splitlines()) if most is None else most
     if not 0 <= line <= lines:
         raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")

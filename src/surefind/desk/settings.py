@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from surefind.errors import UsageError
 
-_MOST = 20
+_MAX_APPROVALS = 20
 
 
 @dataclass(frozen=True)
@@ -17,5 +17,5 @@ class DeskSettings:
     """A git repository that gets a commit for each published draft; empty for none."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.approvals <= _MOST:
-            raise UsageError(f"approvals must be from 0 to {_MOST}, not {self.approvals}.")
+        if not 0 <= self.approvals <= _MAX_APPROVALS:
+            raise UsageError(f"approvals must be from 0 to {_MAX_APPROVALS}, not {self.approvals}.")

@@ -10,7 +10,7 @@ from surefind.types import Document
 _FENCE = "---"
 _EDITABLE = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".txt")
 """The endings of files that are edited as text."""
-_LONGEST = 55
+_MAX_NAME_CHARS = 55
 """Characters of a made file name: with four bytes each, file systems still store it."""
 
 
@@ -36,7 +36,7 @@ def is_text(name: str) -> bool:
 
 def text_name(document: str) -> str:
     """Returns the name of a text file that stands for a document, whatever its format was."""
-    name = document.rpartition("/")[2].replace("\\", "_").lstrip(".")[-_LONGEST:] or "document"
+    name = document.rpartition("/")[2].replace("\\", "_").lstrip(".")[-_MAX_NAME_CHARS:] or "document"
     return name if name.lower().endswith(_EDITABLE[:-1]) else f"{name}.md"
 
 

@@ -20,13 +20,13 @@ from surefind.write.reading import Reading
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
 _DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
-_LONGEST = 240
+_MAX_NAME_BYTES = 240
 """Bytes of a file's name, at most: file systems store 255."""
 
 
 def check_name(name: str) -> None:
     """Raises `SourceError` if this is not a plain file name."""
-    if not _NAME.fullmatch(name) or name.startswith(".") or not _storable(name) or len(name.encode()) > _LONGEST:
+    if not _NAME.fullmatch(name) or name.startswith(".") or not _storable(name) or len(name.encode()) > _MAX_NAME_BYTES:
         raise SourceError("The name of the file must be a plain file name, such as fees.md.")
 
 
@@ -70,7 +70,7 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
 
 def base_of(catalogue: Catalogue, document: str) -> tuple[Base, Document | None]:
     """Returns the published version of a document, and the document itself; an empty base if it is new."""
-    version = catalogue.versions.find(document, catalogue.contents())
+    version = catalogue.versions.find(document, catalogue.snapshot_id())
     if version is None:
         return Base(), None
     found = catalogue.versions.document(version)

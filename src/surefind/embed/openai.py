@@ -93,7 +93,7 @@ class OpenAI(Stage):
         return [sendable(text, self.max_characters) for text in texts]
 
 
-class _State:
+class _EndpointState:
     """The connection of a stage, and the length of its vectors once it is known."""
 
     def __init__(self, stage: OpenAI) -> None:
@@ -143,8 +143,8 @@ class _State:
 
 
 @shared
-def _state(stage: OpenAI) -> _State:
-    return _State(stage)
+def _state(stage: OpenAI) -> _EndpointState:
+    return _EndpointState(stage)
 
 
 def _address(url: str) -> str:

@@ -25,7 +25,7 @@ from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document
 
 _SLOTS = ("document", "chunk")
-_LONGEST = 150
+_MAX_TOKENS = 150
 """Tokens of context per chunk, at most: more would outweigh the chunk's own words in its vector."""
 
 
@@ -45,7 +45,7 @@ class LLMContext(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         document = min(work.document_tokens, estimate.text(self.document_tokens))
-        return estimate.calls(self.model, work.chunks, document + work.chunk_tokens, _LONGEST)
+        return estimate.calls(self.model, work.chunks, document + work.chunk_tokens, _MAX_TOKENS)
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         template = services.prompt(self.name, self.prompt, _SLOTS)
@@ -57,7 +57,7 @@ class LLMContext(Stage):
             for chunk in chunks
         ]
         # The first prompt goes alone: it fills the endpoint's prefix cache, and if it fails, so would the others.
-        send = partial(ask, services, self.model, max_tokens=2 * _LONGEST, temperature=self.temperature or 0.0)
+        send = partial(ask, services, self.model, max_tokens=2 * _MAX_TOKENS, temperature=self.temperature or 0.0)
         answers = send(prompts[:1])
         if answers and isinstance(answers[0], SurefindError):
             answers *= len(prompts)
@@ -92,6 +92,6 @@ def around(document: Document, chunk: Chunk, tokens: int) -> str:
 def _with(chunk: Chunk, reply: str) -> Chunk:
     text = " ".join(without_reasoning(reply).split())
     spans = token_spans(text)
-    if len(spans) > _LONGEST:
-        text = text[: spans[_LONGEST - 1][1]]
+    if len(spans) > _MAX_TOKENS:
+        text = text[: spans[_MAX_TOKENS - 1][1]]
     return replace(chunk, context=f"{chunk.context}\n{text}".strip())

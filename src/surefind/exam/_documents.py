@@ -27,7 +27,7 @@ _RARE = 0.08
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PossibleQuestion:
     """A possible question: its words, and the passages that answer it."""
 
     text: str
@@ -38,20 +38,20 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Draft:
+class QuestionSeed:
     """What a question could be made of. Whether it can be asked is found out only if its turn comes."""
 
     text: str
     """A heading, a sentence or a name: its place among the drafts of its document depends on it."""
-    ask: Callable[[], Candidate | None]
+    ask: Callable[[], PossibleQuestion | None]
     """Makes the question; None if it is ambiguous or cannot be asked."""
 
     @staticmethod
-    def of(candidate: Candidate) -> Draft:
-        return Draft(candidate.text, lambda: candidate)
+    def of(candidate: PossibleQuestion) -> QuestionSeed:
+        return QuestionSeed(candidate.text, lambda: candidate)
 
 
-Drafts = Callable[[Document], Iterable[Draft]]
+Drafts = Callable[[Document], Iterable[QuestionSeed]]
 """The drafts of a document."""
 
 

@@ -28,7 +28,7 @@ _NUMBERING = re.compile(
 )
 _HASHES = re.compile(r"(?:^|\r) {0,3}#{1,6}[ \t]+([^\r\n]+)", re.MULTILINE)
 _UNDERLINE = re.compile(r"[\r\n] {0,3}(?:=+|-+)[ \t]*(?=[\r\n]|\Z)")
-_LINES, _LONGEST = 5, 1000
+_LINES, _MAX_HEADING_CHARS = 5, 1000
 """The most lines and characters of an underlined heading that is found."""
 _SHORTEST = 40
 """Characters that a section must have below its heading."""
@@ -83,7 +83,7 @@ def _marked(text: str) -> Iterator[str]:
 def _underlined(text: str) -> Iterator[str]:
     """The last line above each underline, the last two, and so on up to a blank line."""
     for match in _UNDERLINE.finditer(text):
-        above = text[max(0, match.start() - _LONGEST) : match.start()].splitlines()
+        above = text[max(0, match.start() - _MAX_HEADING_CHARS) : match.start()].splitlines()
         for at in range(len(above) - 1, max(-1, len(above) - 1 - _LINES), -1):
             if not above[at].strip():
                 break

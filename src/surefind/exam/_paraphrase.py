@@ -26,7 +26,7 @@ FORMS = {
     "question": ("{}?", "can you tell me {}?", "I want to know {}"),
     "subject": ("what should I know about {}?", "where can I find information about {}?", "can you explain {}?"),
 }
-_LONGEST = 4
+_MAX_PHRASE_WORDS = 4
 _ASIDE = re.compile(r"(?<!\s)\s*\([^)]{0,500}\)")
 _CODE = re.compile(r"^[A-Z]+[-–]\d+\w*\s*[—–:-]?\s*")
 _INSIDE = re.compile(r"[^\w\s'’.&/?-]|[./]\s|\s[./&-]\s|\.\w+$|_|\d{4}-\d\d")
@@ -38,7 +38,7 @@ _DETERMINERS = frozenset(
     "a an the this that these those your our my their its all any each every some no one two three "
     "four five which what".split()
 )
-_SMALL = _DETERMINERS | frozenset(
+_STOP = _DETERMINERS | frozenset(
     "about across after against and as at before between but by during for from if in into of off on or out over "
     "per since so than through to under until up via vs when while with within without".split()
 )
@@ -106,7 +106,7 @@ def _question(words: list[str], salt: str) -> str:
         return ""
     if first in _WH:
         return _inverted(replaced, salt)
-    if _CLAUSE.search(" ".join(words)) or first in _SMALL - _DETERMINERS:
+    if _CLAUSE.search(" ".join(words)) or first in _STOP - _DETERMINERS:
         return ""
     if "and" in words and len(set(terms(" ".join(words)))) < 3:
         return ""  # "Confidence and thresholds": of what?
@@ -118,13 +118,13 @@ def _opening_verb(words: Sequence[str]) -> tuple[str, list[str]]:
     for length in (3, 2, 1):
         opening = " ".join(words[:length])
         rest = list(words[length:])
-        if not rest or rest[0] in _SMALL - _DETERMINERS:
+        if not rest or rest[0] in _STOP - _DETERMINERS:
             continue  # "Use of force" and "Schedule and cost" are nouns
         if opening in imperatives() and not (opening in _ALSO_NOUNS and _continues_noun(rest[0])):
             return opening, rest
         if opening in gerunds() and _is_gerund(opening, rest):
             return gerunds()[opening], rest
-    if len(words) > 2 and words[1] in _DETERMINERS and words[0] not in _SMALL | _WH and not words[0].endswith("ing"):
+    if len(words) > 2 and words[1] in _DETERMINERS and words[0] not in _STOP | _WH and not words[0].endswith("ing"):
         return words[0], list(words[1:])  # "Sort the mail": only a verb stands before an article
     return "", []
 
@@ -136,7 +136,7 @@ def _continues_noun(word: str) -> bool:
 
 def _is_gerund(opening: str, rest: Sequence[str]) -> bool:
     """Whether the word names an action: "opening an account" does, "opening hours" does not."""
-    return rest[0] in _SMALL or opening in _PLAIN_GERUNDS or (" " in opening and rest[-1].endswith("s"))
+    return rest[0] in _STOP or opening in _PLAIN_GERUNDS or (" " in opening and rest[-1].endswith("s"))
 
 
 _PLAIN_GERUNDS = frozenset(
@@ -174,7 +174,7 @@ def _replaced(words: Sequence[str], salt: str) -> tuple[list[str], bool]:
     changed = False
     at = 0
     while at < len(words):
-        for length in range(min(_LONGEST, len(words) - at), 0, -1):
+        for length in range(min(_MAX_PHRASE_WORDS, len(words) - at), 0, -1):
             expression = " ".join(words[at : at + length])
             after = words[at + length] if at + length < len(words) else ""
             others = _usable(expression, words[at - 1] if at else "", after)
@@ -190,8 +190,8 @@ def _replaced(words: Sequence[str], salt: str) -> tuple[list[str], bool]:
 
 def _usable(expression: str, before: str, after: str) -> tuple[str, ...]:
     """What may replace the expression between these words."""
-    closes = not after or after in _SMALL
-    opens = not before or before in _SMALL
+    closes = not after or after in _STOP
+    opens = not before or before in _STOP
     places: list[Place] = ["terms"]
     if closes:
         places += ["nouns"] if before not in imperatives() else []
@@ -210,7 +210,7 @@ def _inverted(words: list[str], salt: str) -> str:
 
 def _with_article(words: list[str]) -> list[str]:
     """`the yearly review calendar`, but `lien changes`: a single thing needs an article."""
-    head = next((at for at, word in enumerate(words) if word in _SMALL and at), len(words)) - 1
+    head = next((at for at, word in enumerate(words) if word in _STOP and at), len(words)) - 1
     single = words[head].islower() and words[head].isalpha() and not _UNCOUNTED.search(words[head])
     plain = (
         "and" not in words

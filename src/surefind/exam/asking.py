@@ -24,7 +24,7 @@ from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Retriever
 from surefind.search.hooks import StageHooks, Work
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.types import Hit, Query, Rankings
 
 LEADING = ("bm25", "dense", "bm25 + dense >> convex(alpha=0.5, missing=score)")
@@ -58,7 +58,7 @@ class Asking:
     def __init__(self, kb: KnowledgeBase, pipelines: Sequence[str], access: Access, report: OnProgress | None) -> None:
         self.pipelines = leading(kb, pipelines, report)
         self.access = access
-        self.reader: Reader = kb.reader()
+        self.reader: Searcher = kb.reader()
         self._services = kb.services
         self._compared = self.pipelines if pipelines else self._with_fusions()
         self._report: OnProgress = report or (lambda what, done, total: None)

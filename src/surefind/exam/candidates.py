@@ -13,8 +13,7 @@ from surefind.text.fold import fold
 
 Verdict = Literal["", "none", "rejected"]
 """`none`: no passage that was shown answers the question. `rejected`: it is not a real question."""
-LONGEST = 400
-"""The most characters of a candidate."""
+MAX_QUESTION_CHARS = 400
 CONTENT_WORDS = 2
 """The least number of content words of a candidate. An identifier such as AML-204 counts as several."""
 
@@ -50,7 +49,7 @@ class Candidate:
 
 
 @dataclass
-class Collected:
+class ImportReport:
     """The result of an import: the new candidates, and how many texts were left out, by reason."""
 
     added: list[Candidate] = field(default_factory=list)
@@ -68,8 +67,8 @@ def unfit(text: str) -> str:
     words = [word.casefold() for word in _WORD.findall(text)]
     if not words:
         return "empty"
-    if len(text) > LONGEST:
-        return f"longer than {LONGEST} characters"
+    if len(text) > MAX_QUESTION_CHARS:
+        return f"longer than {MAX_QUESTION_CHARS} characters"
     if all(word in _POLITE for word in words):
         return "greetings and thanks"
     from surefind.analyze.english import English  # here, because shell completion imports this module
@@ -89,15 +88,15 @@ class Candidates:
     def all(self) -> list[Candidate]:
         return list(self._known.values())
 
-    def collect(self, texts: Iterable[str], source: str) -> Collected:
+    def collect(self, texts: Iterable[str], source: str) -> ImportReport:
         """Adds the texts that may be questions. A question that is already there is counted, not added."""
         made, known = self.merged(texts, source)
         self._write(known)
         return made
 
-    def merged(self, texts: Iterable[str], source: str) -> tuple[Collected, dict[str, Candidate]]:
+    def merged(self, texts: Iterable[str], source: str) -> tuple[ImportReport, dict[str, Candidate]]:
         """Does what `collect` does, but returns the candidates instead of storing them."""
-        made, known = Collected(), dict(self._known)
+        made, known = ImportReport(), dict(self._known)
         new: list[str] = []
         for text in texts:
             flat = _SPACE.sub(" ", text).strip()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
 
-FEWEST = 10
+MIN_CLUSTERS = 10
 """Clusters that can be resampled or divided; with fewer, each question counts on its own."""
 
 

@@ -26,7 +26,7 @@ FAMILY = "asked"
 
 
 @dataclass(frozen=True)
-class Answer:
+class PersonAnswer:
     """A person's answer: the passages that answer the question, or a verdict if there are none."""
 
     query: str
@@ -41,7 +41,7 @@ class Answer:
     """The mean disagreement over all questions that could have been asked."""
 
 
-class Growing:
+class GrowingSession:
     """One session on one exam. `growing` opens it."""
 
     def __init__(self, store: ExamStore, name: str, library: Library, corpus: str = "") -> None:
@@ -50,7 +50,7 @@ class Growing:
         self._library = library
         self._base = store.load(name) if name in store.names() else Exam(name, ())
         self._corpus = corpus
-        self._answers: list[Answer] = []
+        self._answers: list[PersonAnswer] = []
         self._queries = self._base.queries
         self.saved: Exam | None = None
         """The version that this session added; None before the first marked passage."""
@@ -60,7 +60,7 @@ class Growing:
         return self._base.name
 
     @property
-    def answers(self) -> Sequence[Answer]:
+    def answers(self) -> Sequence[PersonAnswer]:
         """The answers of this session that were not taken back."""
         return self._answers
 
@@ -74,7 +74,7 @@ class Growing:
         """Returns the judgment that a passage answers a question. Raises `ExamError` if there is no such passage."""
         return self._library.judge(document, text, start, end)
 
-    def answer(self, *answers: Answer) -> None:
+    def answer(self, *answers: PersonAnswer) -> None:
         """Saves answers. A new answer to a question of the exam replaces the old one."""
         for answer in answers:
             if answer.verdict:
@@ -82,7 +82,7 @@ class Growing:
             self._answers.append(answer)
         self._save()
 
-    def undo(self) -> Answer | None:
+    def undo(self) -> PersonAnswer | None:
         """Takes the last answer of this session back and returns it; None if there is none."""
         if not self._answers:
             return None
@@ -114,27 +114,27 @@ class Growing:
         else:
             self.saved = self._store.write(replace(made, version=self.saved.version))
 
-    def _query(self, answer: Answer) -> ExamQuery:
+    def _query(self, answer: PersonAnswer) -> ExamQuery:
         about = {"chosen": answer.chosen, "disagreement": answer.disagreement, "typical": answer.typical}
         metadata = {key: value for key, value in about.items() if value}
         return self._library.query(id_of(answer.query), answer.query, answer.judgments, FAMILY, metadata)
 
 
 @contextlib.contextmanager
-def growing(data: Path, name: str, library: Library, corpus: str = "") -> Iterator[Growing]:
+def growing(data: Path, name: str, library: Library, corpus: str = "") -> Iterator[GrowingSession]:
     """Opens a session on an exam of the knowledge base in `data`. Raises `LockedError` if another session is open. If
     every answer was taken back, the version is deleted at the end."""
     store = ExamStore(data / "exams")
     store.candidates(name)  # checks the name before it becomes a file name of the lock
     with growing_lock(data, name):
-        session = Growing(store, name, library, corpus)
+        session = GrowingSession(store, name, library, corpus)
         try:
             yield session
         finally:
             session.close()
 
 
-def read_answers(path: Path, session: Growing) -> list[Answer]:
+def read_answers(path: Path, session: GrowingSession) -> list[PersonAnswer]:
     """Reads answers from JSON lines: {"query", "relevant": [{"document", "start", "end"}]}, or with `text` instead of
     `start` and `end`. An empty `relevant` means that no passage answers the question; "rejected": true means that it is
     not a question. `disagreement` and `typical` of `exam grow --json` may be copied. If any row is bad, nothing is
@@ -150,13 +150,13 @@ def read_answers(path: Path, session: Growing) -> list[Answer]:
     return answers
 
 
-def _answer(row: Mapping[str, Any], session: Growing) -> Answer:
+def _answer(row: Mapping[str, Any], session: GrowingSession) -> PersonAnswer:
     text = " ".join(str(row["query"]).split())
     if not text:
         raise ExamError("it has no query")
     if row.get("rejected"):
-        return Answer(text, verdict="rejected")
+        return PersonAnswer(text, verdict="rejected")
     gold = [session.judge(g["document"], g.get("start"), g.get("end"), g.get("text") or "") for g in row["relevant"]]
     own, typical = (None if row.get(key) is None else float(row[key]) for key in ("disagreement", "typical"))
     chosen = "" if own is None else "disagreement"
-    return Answer(text, tuple(gold), "" if gold else "none", chosen, own, typical)
+    return PersonAnswer(text, tuple(gold), "" if gold else "none", chosen, own, typical)

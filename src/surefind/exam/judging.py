@@ -16,7 +16,7 @@ from surefind.access import Access
 from surefind.errors import ExamError, NotFoundError
 from surefind.exam.asking import Asking
 from surefind.exam.formats.table import id_of
-from surefind.exam.labels import Agreement, Passage, Pooled, agreement, exam_of
+from surefind.exam.labels import Agreement, Pooled, PooledPassage, agreement, exam_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
@@ -44,7 +44,7 @@ def judge_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
+class JudgedPassage:
     """A passage as a judge sees it."""
 
     number: int
@@ -96,7 +96,7 @@ class Judging:
             raise ExamError(NO_QUESTIONS.format(self.name))
         asking = Asking(self._kb, pipelines, self._access, report)
         pool = [
-            Pooled(text, tuple(Passage(h.document, h.start, h.end, h.title) for h in asking.pool(text, size)))
+            Pooled(text, tuple(PooledPassage(h.document, h.start, h.end, h.title) for h in asking.pool(text, size)))
             for text in wanted
         ]
         self._labels.put_pool(pool, [str(one) for one in asking.pipelines], self._kb.reader().fingerprint)
@@ -136,14 +136,14 @@ class Judging:
         order = [*range(after + 1, len(self.pool)), *range(after + 1)]
         return next((at for at in order if self.pool[at].query not in self.mine), None)
 
-    def passages(self, at: int) -> list[Shown]:
+    def passages(self, at: int) -> list[JudgedPassage]:
         """Returns the passages of a question, in the order of this judge."""
         one = self.pool[at]
         marked = self.mine.get(one.query, [])
         found = []
         for number, i in enumerate(one.order_for(self.judge), 1):
             passage = one.passages[i]
-            found.append(Shown(number, passage.document, passage.title, self._text(passage), i in marked))
+            found.append(JudgedPassage(number, passage.document, passage.title, self._text(passage), i in marked))
         return found
 
     def find(self, query_id: str) -> int:
@@ -203,7 +203,7 @@ class Judging:
                     found.setdefault(one.query, []).append(Split(title, passage.document, text, yes, no))
         return found
 
-    def _text(self, passage: Passage) -> str:
+    def _text(self, passage: PooledPassage) -> str:
         document, _ = self._kb.reader().document(passage.document, self._access)
         return document.text[passage.start : passage.end].strip()
 

@@ -33,12 +33,12 @@ NAME = "kept"
 """The exam that gets the questions, unless another one is named."""
 _SITTING = 3600.0
 """Seconds in which kept questions belong to one version."""
-_PATIENCE = 5.0
+_LOCK_SECONDS = 5.0
 """Seconds to wait for somebody else who keeps a question at this moment."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptQuestion:
     """What became of a kept question."""
 
     exam: str
@@ -47,7 +47,7 @@ class Kept:
     """Whether the exam has changed. It has not if it had the question with this passage."""
 
 
-def keep(kb: KnowledgeBase, query: str, passage_id: str, access: Access, name: str = NAME) -> Kept:
+def keep(kb: KnowledgeBase, query: str, passage_id: str, access: Access, name: str = NAME) -> KeptQuestion:
     """Adds a query to an exam, answered by the passage with this id. Raises `NotFoundError` if `access` may not read
     the passage, and `ExamError` for an exam that Surefind generates."""
     text = " ".join(query.split())
@@ -64,17 +64,17 @@ def keep(kb: KnowledgeBase, query: str, passage_id: str, access: Access, name: s
         return _added(store, last, asked, readable_questions(last, reader, access), reader.fingerprint)
 
 
-def _added(store: ExamStore, last: Exam, asked: ExamQuery, seen: Sequence[ExamQuery], corpus: str) -> Kept:
+def _added(store: ExamStore, last: Exam, asked: ExamQuery, seen: Sequence[ExamQuery], corpus: str) -> KeptQuestion:
     name = last.name
     if last.generator:
         raise ExamError(f"The exam {name!r} is generated from the documents. Keep questions in another one.")
     queries = _merged(last.queries, asked, seen)
     if queries == last.queries:
-        return Kept(name, last.version, False)
+        return KeptQuestion(name, last.version, False)
     made = Exam(name, queries, last.version, f"keep {name}", corpus)
     again = last.origin == made.origin and time.time() - store.written(last) < _SITTING
     saved = store.write(made) if again else store.save(replace(made, version=0))
-    return Kept(name, saved.version, True)
+    return KeptQuestion(name, saved.version, True)
 
 
 def _merged(queries: tuple[ExamQuery, ...], asked: ExamQuery, seen: Sequence[ExamQuery]) -> tuple[ExamQuery, ...]:
@@ -103,7 +103,7 @@ def _free_id(queries: Sequence[ExamQuery], text: str) -> str:
 @contextlib.contextmanager
 def _alone(data: Path, name: str) -> Iterator[None]:
     """Holds the lock of the exam. Waits a little for others; then raises `LockedError`."""
-    ends = time.monotonic() + _PATIENCE
+    ends = time.monotonic() + _LOCK_SECONDS
     with contextlib.ExitStack() as held:
         while True:
             try:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from surefind.errors import ExamError, choices
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam.families.alias import alias
 from surefind.exam.families.anchor_text import anchor_text
 from surefind.exam.families.chunk_opening import chunk_opening
@@ -43,7 +43,7 @@ EVERY = FAMILIES | ON_REQUEST
 PER_FAMILY = 200
 GENERATOR = 2
 """The version of the rules that write questions. Raise it when they change, so that saved exams are written again."""
-_TRIES = 20
+_MAX_DRAFTS = 20
 """Drafts that are tried for each question wanted. In a corpus of copies, most drafts are ambiguous."""
 
 
@@ -65,7 +65,7 @@ def generate(
     taken: set[str] = set()
     queries: list[ExamQuery] = []
     for family in families:
-        chosen = _distinct(candidates(family, corpus, _TRIES * max(per_family, PER_FAMILY)), taken, per_family)
+        chosen = _distinct(candidates(family, corpus, _MAX_DRAFTS * max(per_family, PER_FAMILY)), taken, per_family)
         queries += [_query(family, candidate, texts) for candidate in chosen]
     if not queries:
         raise ExamError(
@@ -81,7 +81,7 @@ def origin_of(per_family: int = PER_FAMILY, families: Sequence[str] = tuple(FAMI
     return f"generate --per-family {per_family}{chosen} --seed {seed}"
 
 
-def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[Candidate]:
+def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[PossibleQuestion]:
     """The questions of a family. One draft of each document is tried in turn, so that long documents do not fill the
     exam, and no time is lost on copies.
 
@@ -104,7 +104,7 @@ def candidates(family: str, corpus: ExamDocuments, tries: int) -> Iterator[Candi
             yield candidate
 
 
-def _in_order(drafts: Drafts, document: Document, lot: Callable[[str, str], bytes]) -> Iterator[Draft]:
+def _in_order(drafts: Drafts, document: Document, lot: Callable[[str, str], bytes]) -> Iterator[QuestionSeed]:
     yield from sorted(drafts(document), key=lambda draft: lot(document.id, draft.text))
 
 
@@ -112,9 +112,9 @@ def _lot(seed: int, family: str, document: str, text: str = "") -> bytes:
     return hashlib.blake2b("\0".join((str(seed), family, document, text)).encode(), digest_size=8).digest()
 
 
-def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> list[Candidate]:
+def _distinct(candidates: Iterable[PossibleQuestion], taken: set[str], most: int) -> list[PossibleQuestion]:
     """The first `most` candidates whose words no earlier question has, in this family or another."""
-    chosen: list[Candidate] = []
+    chosen: list[PossibleQuestion] = []
     for candidate in candidates:
         if len(chosen) == most:
             break
@@ -125,7 +125,7 @@ def _distinct(candidates: Iterable[Candidate], taken: set[str], most: int) -> li
     return chosen
 
 
-def _query(family: str, candidate: Candidate, texts: dict[str, str]) -> ExamQuery:
+def _query(family: str, candidate: PossibleQuestion, texts: dict[str, str]) -> ExamQuery:
     """Makes the question. Its id is derived from its words, so an edit elsewhere does not change it."""
     metadata = {"source": candidate.source} if candidate.source else {}
     shared = max(overlap(candidate.text, texts[j.document], j.start, j.end) for j in candidate.judgments)

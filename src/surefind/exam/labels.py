@@ -28,7 +28,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 
 
 @dataclass(frozen=True)
-class Passage:
+class PooledPassage:
     """A passage of a pool."""
 
     document: str
@@ -42,7 +42,7 @@ class Pooled:
     """A question and the passages that every judge sees."""
 
     query: str
-    passages: tuple[Passage, ...]
+    passages: tuple[PooledPassage, ...]
 
     def order_for(self, judge: str) -> list[int]:
         """The numbers of the passages in the order in which a judge sees them: another one for each judge."""
@@ -64,7 +64,7 @@ class Labels:
     def pool(self) -> list[Pooled]:
         """The pool; empty before the first judge begins."""
         _, rows = self._store.pool(self.exam) or ("", [])
-        return [Pooled(row["query"], tuple(Passage(**passage) for passage in row["passages"])) for row in rows]
+        return [Pooled(row["query"], tuple(PooledPassage(**passage) for passage in row["passages"])) for row in rows]
 
     def check(self, corpus: str) -> None:
         """Raises `ExamError` if the pool was made of other documents than these."""

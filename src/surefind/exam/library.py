@@ -12,7 +12,7 @@ from surefind.exam.model import ROLES, ExamQuery, Judgment
 from surefind.exam.overlap import overlap
 from surefind.types import Document
 
-_SHOWN = 10
+_MAX_LISTED = 10
 _QUOTE = 80
 
 
@@ -29,8 +29,8 @@ class Complaints:
     def refuse(self) -> None:
         if not self.lines:
             return
-        more = f"\n  … and {len(self.lines) - _SHOWN} more" if len(self.lines) > _SHOWN else ""
-        shown = "\n".join(self.lines[:_SHOWN])
+        more = f"\n  … and {len(self.lines) - _MAX_LISTED} more" if len(self.lines) > _MAX_LISTED else ""
+        shown = "\n".join(self.lines[:_MAX_LISTED])
         raise ExamError(f"{self.path} has {len(self.lines)} bad rows, so nothing was imported:\n{shown}{more}")
 
 

@@ -22,7 +22,7 @@ from surefind.exam._words import of_token, query_words, terms, words
 
 WINDOW = 100
 """Words of a window."""
-_LONGEST = 30
+_CHARS_PER_WORD = 30
 """Characters per word that are read around a short passage."""
 FRAME_WORDS = frozenset(
     "about best details explain find help information know need needs please question read show steps tell want way "
@@ -49,8 +49,8 @@ def _passage(text: str, start: int, end: int) -> dict[str, list[int]]:
     inside = words(text[start:end])
     missing = WINDOW - len(inside)
     if missing > 0:
-        before = words(text[max(0, start - WINDOW * _LONGEST) : start])
-        after = words(text[end : end + WINDOW * _LONGEST])
+        before = words(text[max(0, start - WINDOW * _CHARS_PER_WORD) : start])
+        after = words(text[end : end + WINDOW * _CHARS_PER_WORD])
         left = min(len(before), max(missing // 2, missing - len(after)))
         inside = before[len(before) - left :] + inside + after[: missing - left]
     places: dict[str, list[int]] = defaultdict(list)

@@ -51,7 +51,7 @@ _KIND = FileKind(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LoggedQuery:
     """One kept query."""
 
     at: float
@@ -87,7 +87,7 @@ class QueryLog:
             return f"The query was not kept in {self.path}: {error}"
         return ""
 
-    def all(self) -> list[Kept]:
+    def all(self) -> list[LoggedQuery]:
         """Returns the kept queries, newest first, and deletes those that are too old. Raises `DamagedError` if the file
         is damaged."""
         if not self.path.exists():
@@ -98,7 +98,7 @@ class QueryLog:
             for problem in damaged_pages(rows.db):  # damage there can hide a row
                 raise file.damaged(problem)
             newest = sorted(rows.every("kept"), key=lambda row: (row[1], row[0]), reverse=True)
-        kept = [Kept(at, query, pipeline, groups, json.loads(hits)) for _, at, query, pipeline, groups, hits in newest]
+        kept = [LoggedQuery(at, query, spec, groups, json.loads(hits)) for _, at, query, spec, groups, hits in newest]
         return [one for one in kept if one.at >= self._oldest]
 
     def clear(self) -> int:

@@ -17,7 +17,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from surefind.exam.clusters import FEWEST, clusters_of
+from surefind.exam.clusters import MIN_CLUSTERS, clusters_of
 from surefind.exam.model import ExamQuery
 
 
@@ -41,7 +41,7 @@ def _documents(queries: Sequence[ExamQuery]) -> list[list[int]]:
     found: dict[int, list[int]] = defaultdict(list)
     for i, cluster in enumerate(clusters_of(queries).tolist()):
         found[cluster].append(i)
-    return list(found.values()) if len(found) >= FEWEST else [[i] for i in range(len(queries))]
+    return list(found.values()) if len(found) >= MIN_CLUSTERS else [[i] for i in range(len(queries))]
 
 
 def _in_order(queries: Sequence[ExamQuery], documents: list[list[int]]) -> list[list[int]]:

@@ -21,7 +21,7 @@ from surefind.exam.questions import Questions
 if TYPE_CHECKING:
     from surefind.exam.labels import Labels
 
-_LONGEST = 200
+_MAX_NAME_BYTES = 200
 """Bytes of a name, at most. Files have 255, and some have more in their names than the exam's."""
 
 
@@ -124,7 +124,7 @@ class ExamStore:
 
 def check_name(name: str) -> None:
     """Raises `ExamError` if an exam cannot have this name. Files are named after it."""
-    if len(name.encode(errors="replace")) > _LONGEST:
+    if len(name.encode(errors="replace")) > _MAX_NAME_BYTES:
         raise ExamError(f"An exam cannot be called {name[:40]!r}…: the name is too long. Use a shorter one.")
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise ExamError(f"An exam cannot be called {name!r}. Use letters, digits, '-', '_' and '.'.")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from surefind.access import Access
 from surefind.exam.model import Exam, ExamQuery
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 
 
-def readable_questions(exam: Exam, reader: Reader, access: Access) -> list[ExamQuery]:
+def readable_questions(exam: Exam, reader: Searcher, access: Access) -> list[ExamQuery]:
     """Returns the questions all of whose passages the caller may read. A question about a document that is gone shows
     only to callers who may read everything: nobody knows who might have read it."""
     if access.sees_all:

@@ -46,8 +46,7 @@ _MARKUP = re.compile(
 _RUN = re.compile(r"(?<!\w)[a-z][a-z-]{1,60}+(?: [a-z][a-z-]+)+")
 _CONTRACTION = re.compile(r"([a-z]+)['’ʼ](?:s|ll|re|ve|d|m|(t))")
 _SOME_WORD = re.compile(r"\w\w")
-_LONGEST = 8
-"""Words that a name may have, at most."""
+_MAX_NAME_WORDS = 8
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,14 @@ class Phrases(Stage):
 
 
 def _names(sentence: str, nouns: bool) -> Iterator[str]:
-    yield from (a or b for a, b in _QUOTED.findall(sentence) if len((a or b).split()) <= _LONGEST)
+    yield from (a or b for a, b in _QUOTED.findall(sentence) if len((a or b).split()) <= _MAX_NAME_WORDS)
     yield from _IDENTIFIER.findall(sentence)
     opening = len(sentence) - len(sentence.lstrip(" \n\t-–•\"'“‘(["))
     for match in _NAME.finditer(sentence):
         name = match.group()
         if match.start() <= opening or " " not in name:
             name = _without_opener(name)
-        if _SOME_WORD.search(name) and len(name.split()) <= _LONGEST:
+        if _SOME_WORD.search(name) and len(name.split()) <= _MAX_NAME_WORDS:
             yield name
     if nouns:
         for run in _RUN.findall(sentence):
@@ -120,7 +119,7 @@ def _definitions(text: str) -> Iterator[tuple[str, str]]:
     """Pairs (short, long): the letters in brackets, and the words before the bracket that have these initials."""
     for match in _DEFINED.finditer(text):
         short = match.group(1)
-        before = _BEFORE.search(text[max(0, match.start() - _LONGEST * 12) : match.start()])
+        before = _BEFORE.search(text[max(0, match.start() - _MAX_NAME_WORDS * 12) : match.start()])
         letters = [letter.lower() for letter in short if letter.isalpha()]
         words = before.group().split() if before else []
         for count in range(len(letters), min(len(words), len(letters) + 3) + 1):

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import IO
 
 from surefind.errors import SourceError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 
 SCHEMES = ("https", "ssh", "file")
 _PIECE = 1 << 16
 """Bytes read from a pipe at a time."""
-_MOST_SAID = 1 << 20
+_MAX_OUTPUT_BYTES = 1 << 20
 """Bytes of git's messages that are read."""
 _SAFE = [
     word
@@ -44,14 +44,14 @@ exec git "$@" </dev/null 3<&-
 process that reads our end of a pipe: if the pipe ends without a line, we have died, and the whole group is killed."""
 
 
-def git(store: Path, *words: str, limits: Limits) -> str:
+def git(store: Path, *words: str, limits: FileLimits) -> str:
     """Runs a git command and returns its output."""
     with running(store, *words, limits=limits) as output:
         return output.read().decode().strip()
 
 
 @contextlib.contextmanager
-def running(store: Path, *words: str, limits: Limits, strict: bool = False) -> Iterator[IO[bytes]]:
+def running(store: Path, *words: str, limits: FileLimits, strict: bool = False) -> Iterator[IO[bytes]]:
     """Runs a git command and yields its output as a stream. The end of the block waits for the command and raises
     `SourceError` if it failed. If the block raises, or time is up, the command and its network helpers are killed.
 
@@ -88,7 +88,7 @@ def running(store: Path, *words: str, limits: Limits, strict: bool = False) -> I
             seconds = limits.repository_seconds
             raise SourceError(f"git {words[0]} took more than {seconds:g} s (max_repository_seconds) and was stopped.")
         stderr.seek(0)
-        lines = stderr.read(_MOST_SAID).decode(errors="replace").splitlines()
+        lines = stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").splitlines()
         reasons = [line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)]
         if process.returncode or (strict and reasons):
             reason = next(iter([*reasons, *filter(None, reversed(lines))]), f"exit code {process.returncode}")
@@ -96,7 +96,7 @@ def running(store: Path, *words: str, limits: Limits, strict: bool = False) -> I
             raise SourceError(f"git {words[0]} failed: {reason.removeprefix('fatal: ').removeprefix('error: ')}")
 
 
-def _limit_reached(said: str, code: int, limits: Limits) -> str:
+def _limit_reached(said: str, code: int, limits: FileLimits) -> str:
     """Names the limit that stopped git or one of its helpers; empty if none did."""
     if code == -signal.SIGXFSZ or f"signal {int(signal.SIGXFSZ)}" in said or "File too large" in said:
         return f"it writes more than {limits.repository_mb:g} MB (max_repository_mb)"
@@ -105,7 +105,7 @@ def _limit_reached(said: str, code: int, limits: Limits) -> str:
     return ""
 
 
-def _started(store: Path, words: tuple[str, ...], stderr: IO[bytes], limits: Limits) -> subprocess.Popen[bytes]:
+def _started(store: Path, words: tuple[str, ...], stderr: IO[bytes], limits: FileLimits) -> subprocess.Popen[bytes]:
     environment = {key: value for key, value in os.environ.items() if key not in ("GIT_DIR", "GIT_WORK_TREE")}
     environment |= {
         "GIT_TERMINAL_PROMPT": "0",

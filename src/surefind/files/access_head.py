@@ -40,11 +40,10 @@ _EMPTY = re.compile(r"\s*+(?:(?:null|~|\[\s*+\])\s*+)?", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:-{2,}|\+{3,}|;{3,}|[—–]+)\s*(?:#.*)?")
 _HEAD_LINE = re.compile(r"\s*$|(?!<(?:body|main|h1|p|div)\b)[^\w]|[\w .-]{1,60}[:=;\[]", re.IGNORECASE)
 """A line that does not end the head: empty, indented, beginning with a mark, or `key: value`."""
-_FIRST = 10
+_MIN_HEAD_LINES = 10
 """Lines that belong to the head whatever they contain."""
-_MOST = 1000
-"""Lines of a head, at most."""
-_LONGEST = 2000
+_MAX_HEAD_LINES = 1000
+_MAX_LINE_CHARS = 2000
 """Characters of a line that are looked at."""
 _ANYWHERE = re.compile(rf"^[^\w\n]*{_NAME}\W{{0,5}}?[:=]|[\"']{_NAME}\s*[\"']\s*[:=]", re.IGNORECASE | re.MULTILINE)
 
@@ -80,7 +79,7 @@ def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
 def code_head(text: str) -> str:
     """Returns the lines of source code in which `access_line` may find an access list: of the first lines, those with a
     colon, because `acl = …` is an assignment. The other lines are empty, so that the numbers stay."""
-    first = islice(_lines(text), _FIRST)
+    first = islice(_lines(text), _MIN_HEAD_LINES)
     return "\n".join(line if ":" in line and "=" not in line else "" for line in first)
 
 
@@ -102,8 +101,8 @@ def _head(text: str) -> Iterator[tuple[int, str, bool]]:
     line."""
     lines = ((number, line) for number, line in enumerate(_lines(text), 1) if line.strip())
     begun = fenced = False
-    for count, (number, line) in enumerate(islice(lines, _MOST)):
-        if count >= _FIRST and not _HEAD_LINE.match(line):
+    for count, (number, line) in enumerate(islice(lines, _MAX_HEAD_LINES)):
+        if count >= _MIN_HEAD_LINES and not _HEAD_LINE.match(line):
             return
         if _FENCE.fullmatch(line):
             fenced = not begun
@@ -114,8 +113,8 @@ def _head(text: str) -> Iterator[tuple[int, str, bool]]:
 
 def _lines(text: str) -> Iterator[str]:
     """Yields the lines of a text, shortened, in plain characters. Only the beginning of a long text is looked at."""
-    for line in text[: _MOST * 200].splitlines():
-        yield _plain(line[:_LONGEST])
+    for line in text[: _MAX_HEAD_LINES * 200].splitlines():
+        yield _plain(line[:_MAX_LINE_CHARS])
 
 
 def _plain(text: str) -> str:

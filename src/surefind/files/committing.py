@@ -8,14 +8,14 @@ from pathlib import Path, PurePosixPath
 from surefind.disk.replacing import write_file
 from surefind.errors import SourceError
 from surefind.files._git_program import git
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.writable import is_configuration, is_document_path
 
 _COMMITTER = ("-c", "user.name=Surefind", "-c", "user.email=surefind@localhost", "-c", "commit.gpgSign=false")
 
 
 def commit_file(
-    repository: Path, path: str, data: bytes, author: str, message: str, limits: Limits, below: Sequence[Path]
+    repository: Path, path: str, data: bytes, author: str, message: str, limits: FileLimits, below: Sequence[Path]
 ) -> str:
     """Commits a document at a path of a repository, below one of the folders `below`, and returns the commit. Other
     changes in the working tree stay as they are. If the repository has this content already, nothing is committed.

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import MissingPartError, SourceError
 from surefind.files._git_program import SCHEMES, git, running
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 
 PREFIX = "git+"
 """Marks the URL of a repository, as opposed to a path."""
@@ -134,7 +134,7 @@ def spelled(address: str) -> str:
     return f"{PREFIX}{scheme}://{found['rest'] or '/'.join((found['host'], found['path']))}"
 
 
-class LeftOut(NamedTuple):
+class SkippedFile(NamedTuple):
     """A file or link of a repository that was not extracted."""
 
     name: str
@@ -144,7 +144,7 @@ class LeftOut(NamedTuple):
     """Why a file could not be extracted; empty if it was not wanted."""
 
 
-def left_out(folder: Path) -> list[LeftOut]:
+def left_out(folder: Path) -> list[SkippedFile]:
     """Returns the files and links that the last `fetch` into the folder did not extract."""
     return _recorded(folder)[1]
 
@@ -155,14 +155,14 @@ def fetch(
     have: str,
     wanted: Callable[[str, int], bool],
     rules: str = "",
-    limits: Limits | None = None,
+    limits: FileLimits | None = None,
 ) -> str:
     """Brings `folder/tree` to the origin's revision and returns the commit. `have` is the commit that the tree holds
     now. `wanted` decides by path and size which files are extracted; `rules` describes its decisions, and files are
     extracted again when this text changes."""
     if shutil.which("git") is None:
         raise MissingPartError("Reading a repository needs the git program. Install git and sync again.")
-    limits = limits or Limits()
+    limits = limits or FileLimits()
     store = folder / "repository.git"
     if not store.exists():
         store.mkdir(parents=True)
@@ -185,16 +185,16 @@ def fetch(
     return commit
 
 
-def _recorded(folder: Path) -> tuple[str | None, list[LeftOut]]:
+def _recorded(folder: Path) -> tuple[str | None, list[SkippedFile]]:
     """The rules by which the tree was extracted (None if unknown), and the files they left out."""
     try:
         record = read_sealed(folder / _RECORD)
-        return record["rules"], [LeftOut(*row) for row in record["left_out"]]
+        return record["rules"], [SkippedFile(*row) for row in record["left_out"]]
     except (OSError, ValueError, KeyError, TypeError):
         return None, []
 
 
-def _fetched(origin: GitOrigin, store: Path, limits: Limits) -> str:
+def _fetched(origin: GitOrigin, store: Path, limits: FileLimits) -> str:
     """Fetches the revision and returns its commit. If the server does not serve the revision by name, fetches all
     branches and tags with their history, and looks there."""
     run = partial(git, store, limits=limits)
@@ -213,14 +213,14 @@ def _fetched(origin: GitOrigin, store: Path, limits: Limits) -> str:
 
 
 def _extract(
-    store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool], limits: Limits
-) -> list[LeftOut]:
+    store: Path, commit: str, fresh: Path, wanted: Callable[[str, int], bool], limits: FileLimits
+) -> list[SkippedFile]:
     """Extracts the wanted regular files, never links or submodules, and returns the files and links left out. Part of
     the commit's hash is added to the modification times: two commits of the same second then differ in time, so that a
     changed file of the same size is not mistaken for an unchanged one."""
     _count(store, commit, limits)
     broken = ""
-    left: list[LeftOut] = []
+    left: list[SkippedFile] = []
     with running(store, "archive", "--format=tar", commit, limits=limits, strict=True) as output:
         stream = _Ending(output)
         try:
@@ -230,9 +230,9 @@ def _extract(
                     if member.isreg() and ".." not in steps and "" not in steps and wanted(member.name, member.size):
                         written = int(member.mtime) * 10**9 + int(commit[:7], 16)
                         if reason := _write(archive.extractfile(member), fresh.joinpath(*steps), written):
-                            left.append(LeftOut(member.name, "", reason))
+                            left.append(SkippedFile(member.name, "", reason))
                     elif member.isreg() or member.issym():
-                        left.append(LeftOut(member.name, member.linkname))
+                        left.append(SkippedFile(member.name, member.linkname))
         except tarfile.TarError as error:
             broken = f"The repository's files cannot be extracted ({error})."
         stream.finish()
@@ -243,7 +243,7 @@ def _extract(
     return left
 
 
-def _count(store: Path, commit: str, limits: Limits) -> None:
+def _count(store: Path, commit: str, limits: FileLimits) -> None:
     """Raises `SourceError` if a commit has too many files. Some kilobytes of folders within folders may name one file
     ten million times, and `git archive` lists them all in memory before it writes the first."""
     files = 0
@@ -255,7 +255,7 @@ def _count(store: Path, commit: str, limits: Limits) -> None:
                 raise SourceError(f"The repository holds more than {most}.")
 
 
-def _limited(archive: tarfile.TarFile, limits: Limits) -> Iterator[tarfile.TarInfo]:
+def _limited(archive: tarfile.TarFile, limits: FileLimits) -> Iterator[tarfile.TarInfo]:
     """Yields the members of an archive. Raises `SourceError` if they are too large together."""
     size = 0
     for member in archive:

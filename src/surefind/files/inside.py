@@ -21,7 +21,7 @@ from surefind.abilities import declared
 from surefind.access import EVERYTHING
 from surefind.errors import SourceError, SurefindError
 from surefind.files.access_head import BY_PATH, access_line
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.types import Document
@@ -30,7 +30,7 @@ _PIECE = 1 << 20
 """Bytes unpacked at a time."""
 LOOKS_RESTRICTED = "looks restricted"
 """How the reason begins why a document is left to the owner."""
-_SHOWN = 100
+_MAX_SHOWN_CHARS = 100
 """Characters of a line that a message shows."""
 
 
@@ -42,7 +42,7 @@ class OverLimitError(SourceError):
 class Scope:
     """The state of reading one file and everything inside it."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: FileLimits = field(default_factory=FileLimits)
     readers: Readers = field(default_factory=Readers)
     complaints: list[tuple[str, str]] = field(default_factory=list)
     """(path of the member inside the file, or empty for the file itself; reason)"""
@@ -74,7 +74,7 @@ _SCOPE: ContextVar[Scope | None] = ContextVar("scope", default=None)
 
 
 @contextlib.contextmanager
-def reading(limits: Limits, readers: Readers, alive: Callable[[], None] = lambda: None) -> Iterator[Scope]:
+def reading(limits: FileLimits, readers: Readers, alive: Callable[[], None] = lambda: None) -> Iterator[Scope]:
     """Makes a new scope the current one for the block."""
     scope = Scope(limits, readers, alive=alive)
     token = _SCOPE.set(scope)
@@ -106,7 +106,7 @@ def owner_if_alike(document: str, text: str, advice: str = BY_PATH, read: int = 
     """Returns the access list of a document whose file has this text: the owner alone if a line of its head looks like
     one, else no groups, because nobody decided. `read` is as in `access_line`."""
     found = access_line(text, read)
-    return owner_only(document, f"line {found[0]} is {found[1][:_SHOWN]!r}", advice=advice) if found else ()
+    return owner_only(document, f"line {found[0]} is {found[1][:_MAX_SHOWN_CHARS]!r}", advice=advice) if found else ()
 
 
 def guarded(document: Document, where: str = "", advice: str = BY_PATH) -> Document:
@@ -114,7 +114,7 @@ def guarded(document: Document, where: str = "", advice: str = BY_PATH) -> Docum
     found = None if document.acl else access_line(document.text)
     if found is None:
         return document
-    why = f"line {found[0]} of its text is {found[1][:_SHOWN]!r}"
+    why = f"line {found[0]} of its text is {found[1][:_MAX_SHOWN_CHARS]!r}"
     return replace(document, acl=owner_only(document.id, why, where, advice))
 
 

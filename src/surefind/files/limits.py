@@ -9,7 +9,7 @@ OUT_OF_MEMORY = 3
 
 
 @dataclass(frozen=True)
-class Limits:
+class FileLimits:
     """The limits of a file, and of a repository. Each is set in `[sync]` of surefind.toml, with `max_` in front."""
 
     file_mb: float = 50

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from surefind.disk.folders import FILE_NAME
 from surefind.files.scan import FileRules, is_ignored
 
-_SHORT = re.compile(r"[^.]{1,8}~\d{1,6}(?:\..{0,3})?")
+_WINDOWS_SHORT_NAME = re.compile(r"[^.]{1,8}~\d{1,6}(?:\..{0,3})?")
 """A short name that Windows makes of a long one."""
 
 
@@ -54,7 +54,7 @@ def is_document_path(path: str) -> bool:
     parts = [_folded(part) for part in plain.parts]
     if not parts or plain.is_absolute() or "\\" in path:
         return False
-    if any(part in ("", FILE_NAME) or _SHORT.fullmatch(part) for part in parts):
+    if any(part in ("", FILE_NAME) or _WINDOWS_SHORT_NAME.fullmatch(part) for part in parts):
         return False
     return not is_ignored("/".join(parts), FileRules())
 

@@ -28,7 +28,7 @@ from surefind.store.version import FileVersion, find_named
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.fusion.predictors import Predictor
+    from surefind.fusion.predictors import FusionPredictor
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
@@ -81,7 +81,7 @@ class Learned(Stage):
         if drifted:
             note(drifted)
 
-    def learnt(self, services: Services) -> frozenset[str]:
+    def training_questions(self, services: Services) -> frozenset[str]:
         """The keys (`question_key`) of the questions it was trained on."""
         return frozenset(_read(*self._file(services))[0]["learnt"])
 
@@ -125,7 +125,7 @@ def _damaged(path: Path, error: Exception) -> StoreError:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], Predictor]:
+def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], FusionPredictor]:
     """Reads the manifest and the model. `version` is part of the cache key, so a retrained model is read again."""
     from surefind.fusion.loading import load_predictor
 

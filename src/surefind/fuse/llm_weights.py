@@ -72,7 +72,7 @@ class LLMWeights(Stage):
         words = f"{self._template(services).fingerprint}{self._examples(services)}"
         return f"{words} {services.chat_name(self.model)}"
 
-    def learnt(self, services: Services) -> frozenset[str]:
+    def training_questions(self, services: Services) -> frozenset[str]:
         """The keys of the questions that the examples were chosen from."""
         return frozenset(trained_prompt(services, self.examples, self.name).learnt if self.examples else ())
 

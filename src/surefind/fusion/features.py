@@ -26,7 +26,7 @@ from surefind.fusion.join import from_floor
 from surefind.text.scripts import words
 from surefind.types import PAD, Floats, Rankings, document_part
 
-TOP = 10
+TOP_RANKS = 10
 _DEEP = 50
 _DEPTHS = (1, 3, 5, 10, 50)
 _WH = re.compile(r"\b(?:who|what|where|when|why|how)\b", re.IGNORECASE)
@@ -36,11 +36,11 @@ _DIGIT = re.compile(r"\d")
 WORD_NAMES = ("words", "has_digits", "has_wh_word", "has_acronym")
 SCORE_NAMES = (
     *WORD_NAMES,
-    *(f"dense_{i}" for i in range(1, TOP + 1)),
-    *(f"other_{i}" for i in range(1, TOP + 1)),
+    *(f"dense_{i}" for i in range(1, TOP_RANKS + 1)),
+    *(f"other_{i}" for i in range(1, TOP_RANKS + 1)),
     "shared_10",
 )
-_LOGS = np.log(np.arange(1, TOP + 1)) - np.log(np.arange(1, TOP + 1)).mean()
+_LOGS = np.log(np.arange(1, TOP_RANKS + 1)) - np.log(np.arange(1, TOP_RANKS + 1)).mean()
 _STEPS = _LOGS / (_LOGS @ _LOGS)
 """Coefficients whose product with ten scores is the slope of the scores over the logarithm of the rank."""
 _SHAPE = ("best", "mean", "std", "gap_1_2", "gap_1_10", "entropy", "slope", "found")
@@ -65,8 +65,8 @@ def of_words(texts: Sequence[str]) -> Floats:
 def of_scores(texts: Sequence[str], rankings: Sequence[Rankings]) -> Floats:
     at = alpha_at([ranking.signal for ranking in rankings])
     dense, other = rankings[at], rankings[1 - at]
-    shared = _same(_head(dense, TOP), _head(other, TOP)).sum(axis=(1, 2))
-    scaled = [_cut(from_floor(ranking), TOP) for ranking in (dense, other)]
+    shared = _same(_head(dense, TOP_RANKS), _head(other, TOP_RANKS)).sum(axis=(1, 2))
+    scaled = [_cut(from_floor(ranking), TOP_RANKS) for ranking in (dense, other)]
     return np.concatenate([of_words(texts), *scaled, shared[:, None]], axis=1)
 
 
@@ -154,8 +154,8 @@ def _shapes(ids, scores, scaled, steps):  # type: ignore[no-untyped-def]
         found = np.sum(ids[q] != PAD)
         if not found:
             continue
-        head = np.zeros(TOP)  # missing results count as 0
-        count = min(found, TOP)
+        head = np.zeros(TOP_RANKS)  # missing results count as 0
+        count = min(found, TOP_RANKS)
         head[:count] = scaled[q, :count]
         total = head.sum()
         mean = total / count
@@ -165,7 +165,7 @@ def _shapes(ids, scores, scaled, steps):  # type: ignore[no-untyped-def]
             spread += (value - mean) ** 2
             entropy -= share * np.log(max(share, 1e-12))
         table[q, 0], table[q, 1], table[q, 2] = scores[q, 0], mean, np.sqrt(spread / count)
-        table[q, 3], table[q, 4] = head[0] - head[1], head[0] - head[TOP - 1]
+        table[q, 3], table[q, 4] = head[0] - head[1], head[0] - head[TOP_RANKS - 1]
         table[q, 5], table[q, 6], table[q, 7] = entropy, np.sum(head * steps), np.log1p(found)
     return table
 

@@ -1,10 +1,10 @@
 """LambdaMART at search time: boosted trees that correct the best static fusion.
 
-    score(q, d) = scale · static(d) + trees(candidate(q, d), rich(q))        for the `TOP` best of the static fusion
+    score(q, d) = scale · static(d) + trees(candidate(q, d), rich(q))      for the `REORDERED` best of the static fusion
 
 The trees see, for each candidate, its score, both scalings and its rank in each ranking, and the features of the query.
 They start from the static fusion: without trees the result *is* the static fusion, and little training data means
-little change. Results below the `TOP` stay in place. Burges, From RankNet to LambdaRank to LambdaMART, 2010.
+little change. Results below the `REORDERED` stay in place. Burges, From RankNet to LambdaRank to LambdaMART, 2010.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from surefind.fusion.predictors import SOURCE, Embed, Norm, blend
 from surefind.fusion.trees import Trees
 from surefind.types import PAD, Floats, Rankings
 
-TOP = 30
+REORDERED = 30
 """How many of the best results of the static fusion the trees reorder."""
 SCALE = 5.0
 """Weight of the static fusion relative to the trees; its scores are from 0 to 1."""
@@ -46,11 +46,11 @@ class LambdaMART:
     trees: Trees
 
     def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
-        before = blend(rankings, self.static[None], self.norm, max(k, TOP), SOURCE)
+        before = blend(rankings, self.static[None], self.norm, max(k, REORDERED), SOURCE)
         if not len(self.trees.roots) or not texts:
             return first(before, k)
         rows = candidates(texts, rankings, before, self.rarity)
-        there = present(before)[:, :TOP]
+        there = present(before)[:, :REORDERED]
         gains = np.zeros(there.shape)
         gains[there] = self.trees.predict(rows)
         return first(corrected(before, gains), k)
@@ -96,8 +96,8 @@ def first(ranking: Rankings, k: int) -> Rankings:
 
 
 def candidates(texts: Sequence[str], rankings: Sequence[Rankings], before: Rankings, rarity: Rarity) -> Floats:
-    """One row of features for each of the `TOP` candidates (fewer if fewer were found), query by query."""
-    there = present(before)[:, :TOP]
+    """One row of features for each of the `REORDERED` candidates (fewer if fewer were found), query by query."""
+    there = present(before)[:, :REORDERED]
     query, place = np.nonzero(there)
     wanted = before.ids[query, place]
     static = np.stack([before.scores[query, place], np.log(place + 1.0)], axis=1)

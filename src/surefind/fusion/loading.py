@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from surefind.fusion.lambdamart import LambdaMART
-from surefind.fusion.predictors import MLP, Chooser, Predictor, Ridge, XGBoost
+from surefind.fusion.predictors import MLP, Chooser, FusionPredictor, Ridge, XGBoost
 
-_LOADERS: dict[str, Callable[[Path], Predictor]] = {
+_LOADERS: dict[str, Callable[[Path], FusionPredictor]] = {
     kind.kind: kind.load for kind in (LambdaMART, Ridge, MLP, XGBoost, Chooser)
 }
 
 
-def load_predictor(kind: str, folder: Path) -> Predictor:
+def load_predictor(kind: str, folder: Path) -> FusionPredictor:
     return _LOADERS[kind](folder)

@@ -32,7 +32,7 @@ _CHOICE = "choice.json"
 _RARITY = "rarity.json"
 
 
-class Predictor(Protocol):
+class FusionPredictor(Protocol):
     kind: ClassVar[str]
 
     @property

@@ -2,8 +2,8 @@
 
 Retrievers with other parameters, another encoder, another depth or another layout give scores that the model has never
 seen, so it must not be used with them. Documents change every day, and a few new ones do not change the distribution of
-scores. As long as at least `ENOUGH` of the documents are those of the training, the model is used and the trace says
-how many changed. Below that, the corpus counts as another one.
+scores. As long as at least `MIN_SHARED` of the documents are those of the training, the model is used and the trace
+says how many changed. Below that, the corpus counts as another one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from surefind.protocols import SKETCH, Corpus, Retriever
 from surefind.spec import parse_spec
 
-ENOUGH = 0.5
+MIN_SHARED = 0.5
 """Smallest share of documents in common with the training."""
 
 
@@ -29,7 +29,7 @@ def differences(manifest: Mapping[str, Any], retrievers: Sequence[Retriever], de
     if corpus.layout != manifest["layout"]:
         found.append(f"documents are cut by {corpus.layout}, not {manifest['layout']}")
     same = alike(manifest["documents"], corpus.sketch)
-    if same < ENOUGH:
+    if same < MIN_SHARED:
         found.append(f"{1 - same:.0%} of the documents are different")
     return found
 

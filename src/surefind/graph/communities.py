@@ -22,7 +22,7 @@ from surefind.graph.derive import TITLED, Graph
 from surefind.graph.relations import relate
 from surefind.types import IntArray
 
-LARGEST = 100
+MAX_COMMUNITY_NODES = 100
 """Most nodes of a small community; larger communities are divided further."""
 _SEED = 42
 _RANDOMNESS = 0.001
@@ -61,7 +61,7 @@ class Communities:
         return cls(large, small, float(saved["modularity"]))
 
 
-def communities(graph: Graph, largest: int = LARGEST) -> Communities:
+def communities(graph: Graph, largest: int = MAX_COMMUNITY_NODES) -> Communities:
     nodes = graph.chunks + len(graph.keys)
     large, small = np.full(nodes, _NONE, np.int32), np.full(nodes, _NONE, np.int32)
     joined = edges(graph)

@@ -6,8 +6,8 @@ p(x) is the share of sentences that contain x, and p(x, y) of those that contain
 entity. A title and the headings above a passage count as part of each of its sentences. NPMI is 1 for two entities that
 only occur together, and 0 for two that occur together by chance (Bouma, Normalized (pointwise) mutual information in
 collocation extraction, 2009). n is the number of sentences with both; n/(n + 1) keeps a pair seen once from counting
-like a rule (Pantel and Lin 2002). Each entity keeps its `MOST` strongest relations, which limits how far a step over
-relations can reach (`relate_all` keeps them all). A relation that an extractor read in the text has weight 1;
+like a rule (Pantel and Lin 2002). Each entity keeps its `MAX_RELATIONS` strongest relations, which limits how far a
+step over relations can reach (`relate_all` keeps them all). A relation that an extractor read in the text has weight 1;
 `relate_stated` keeps only these.
 """
 
@@ -23,7 +23,7 @@ from surefind.graph.derive import HEADED, TITLED, Graph
 from surefind.graph.facts import MENTION, RELATION
 from surefind.types import FloatArray, IntArray
 
-MOST = 32
+MAX_RELATIONS = 32
 """Strongest relations kept per entity."""
 _CROWD = 24
 """Most entities of one sentence that are paired, the rarest first: a list of hundreds of names relates nothing."""
@@ -43,7 +43,7 @@ class Relations:
 
 
 def relate(graph: Graph) -> Relations:
-    return _strongest(graph, *_pairs(graph), MOST)
+    return _strongest(graph, *_pairs(graph), MAX_RELATIONS)
 
 
 def relate_all(graph: Graph) -> Relations:

@@ -21,7 +21,7 @@ from surefind.graph.relations import relate
 from surefind.graph.summaries import Summary
 from surefind.types import Chunk
 
-MOST = 10_000
+MAX_DRAWN = 10_000
 """Most entities drawn, the best connected first."""
 _RELATED = 12
 """Most related entities listed per entity."""
@@ -40,7 +40,7 @@ def view(
     found: Communities,
     summaries: Sequence[Summary],
     passages: Callable[[Sequence[int]], Sequence[Chunk]],
-    most: int = MOST,
+    most: int = MAX_DRAWN,
 ) -> dict[str, Any]:
     """The data of the page: the best connected entities, with their relations and passages."""
     shown = [e for e in np.lexsort((np.arange(len(graph.keys)), -graph.degrees)).tolist() if graph.degrees[e] > 1]

@@ -27,7 +27,7 @@ ENTITIES = LEADS = 20
 """Most names and beginnings of passages of a community in the prompt."""
 TOKENS = 300
 """Most tokens of an answer."""
-_LONGEST = 2000
+_MAX_SUMMARY_CHARS = 2000
 """Most characters of an answer; a longer text is not a summary."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -38,7 +38,7 @@ _SCHEMA: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Writer:
+class SummaryWriter:
     """The language model that writes summaries, and its prompt."""
 
     model: str | None
@@ -67,6 +67,6 @@ def _read(answer: Completion | SurefindError) -> str | SurefindError:
     if isinstance(answer, SurefindError):
         return answer
     text = (read_object(answer.text) or {}).get("summary")
-    if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
+    if not isinstance(text, str) or not text.strip() or len(text) > _MAX_SUMMARY_CHARS:
         return AnswerError("The model gave no summary.")
     return " ".join(text.split())

@@ -34,6 +34,6 @@ def _damaged(folder: Path, error: Exception) -> CorruptIndexError:
     return CorruptIndexError(f"The model in {folder} is damaged ({error}). Train it again, or restore a backup.")
 
 
-def questions_learnt(folder: Path) -> frozenset[str]:
+def questions_trained_on(folder: Path) -> frozenset[str]:
     """Keys (`question_key`) of the exam questions that the model was trained on."""
     return frozenset(map(str, record_of(folder).get("learnt", ())))

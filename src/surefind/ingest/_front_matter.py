@@ -11,7 +11,7 @@ from typing import Any
 from surefind.errors import SourceError
 from surefind.ingest._repeated import unique_keys
 
-_LONGEST = 100_000
+_MAX_CHARS = 100_000
 """Characters of front matter, at most, with everything that aliases repeat."""
 _DEEPEST = 20
 """Levels of values within values, at most."""
@@ -80,8 +80,8 @@ def _checked(events: Iterable[Any], length: int) -> Any:
         if isinstance(event, yaml.NodeEvent):
             top = top or event
         if isinstance(event, yaml.CollectionStartEvent):
-            if length > _LONGEST and isinstance(top, yaml.MappingStartEvent):
-                raise _broken(f"it is longer than {_LONGEST:,} characters")
+            if length > _MAX_CHARS and isinstance(top, yaml.MappingStartEvent):
+                raise _broken(f"it is longer than {_MAX_CHARS:,} characters")
             open_values.append((event.anchor, size))
             size += 1
             if len(open_values) > _DEEPEST:
@@ -96,8 +96,8 @@ def _checked(events: Iterable[Any], length: int) -> Any:
             if any(anchor == event.anchor for anchor, _ in open_values):
                 raise _broken("it contains itself")
             size += sizes.get(event.anchor, 0)  # an alias of nothing is an error when it is loaded
-            if size > _LONGEST:
-                raise _broken(f"it repeats values by aliases until they are longer than {_LONGEST:,} characters")
+            if size > _MAX_CHARS:
+                raise _broken(f"it repeats values by aliases until they are longer than {_MAX_CHARS:,} characters")
     return top
 
 

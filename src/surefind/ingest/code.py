@@ -53,7 +53,7 @@ _DECLARED = re.compile(
 _LEADS = re.compile(r"\s*(?:#|//|/\*|\*|--|@|\[|\"\"\"|'''|template\b)")
 _DEEP = 8
 """Columns of indentation from which a declaration counts as a detail of another one."""
-_LONGEST_LINE = 2000
+_MAX_LINE_CHARS = 2000
 """Lines with more characters than this are not searched for declarations."""
 
 
@@ -105,7 +105,7 @@ def _sections(source: str, language: str) -> Iterator[tuple[str, int, str, str]]
 def _declarations(lines: list[str]) -> Iterator[tuple[int, int, str]]:
     """Yields (line, heading level, name) of each declaration."""
     for number, line in enumerate(lines):
-        if not line.strip() or len(line) > _LONGEST_LINE:
+        if not line.strip() or len(line) > _MAX_LINE_CHARS:
             continue
         match = _DECLARED.match(line)
         if match and match.lastgroup:

@@ -29,7 +29,7 @@ _ESCAPED = re.compile(r"\\([\\`*_{}\[\]<>()#+\-.!~|])")
 _NUMBER = re.compile(r"\d{1,5}")
 _EDGES = (0, -1)
 """The first and the last block of a page."""
-_SAME_HEAD, _LONGEST_HEAD, _MOST_AHEAD = 3, 120, 50
+_SAME_HEAD, _MAX_HEAD_CHARS, _MAX_AHEAD = 3, 120, 50
 """A line with the page number (a folio) is on at least 3 pages, has at most 120 characters, and its number differs from
 the page's by the same amount everywhere, by at most 50. Invoice numbers count up too, but differ by more."""
 _SCANNED_TEXT, _SCANNED_AREA = 20, 0.3
@@ -123,10 +123,10 @@ def _without_folios(pages: Mapping[int, str]) -> dict[int, str]:
 def _counting(page: int, text: str, edge: int) -> Iterator[tuple[int, str, int]]:
     """Yields (edge, block without its numbers, number minus page) for each number in a page's first or last block."""
     block = text.strip().split("\n\n")[edge]
-    if len(block) <= _LONGEST_HEAD and not block.startswith(("#", "|", "-", "`")):
+    if len(block) <= _MAX_HEAD_CHARS and not block.startswith(("#", "|", "-", "`")):
         form = _NUMBER.sub("#", block)
         aheads = {int(number) - page for number in _NUMBER.findall(block)}
-        yield from ((edge, form, ahead) for ahead in aheads if abs(ahead) <= _MOST_AHEAD)
+        yield from ((edge, form, ahead) for ahead in aheads if abs(ahead) <= _MAX_AHEAD)
 
 
 def _is_scan(page: Any) -> bool:

@@ -21,7 +21,7 @@ from surefind.spec import Stage
 from surefind.types import Document
 
 _ENCRYPTED = 0x1
-_SMALL = 1_000_000
+_UNLIMITED_RATIO_BYTES = 1_000_000
 """Unpacked bytes up to which a member's compression ratio is not limited."""
 
 
@@ -52,7 +52,7 @@ def check_archive(archive: zipfile.ZipFile) -> None:
         raise OverLimitError(f"holds more than {limits.members:,} files (max_members)")
     for member in members:
         times = member.file_size / max(member.compress_size, 1)
-        if member.file_size > _SMALL and times > limits.ratio:
+        if member.file_size > _UNLIMITED_RATIO_BYTES and times > limits.ratio:
             raise OverLimitError(f"has a member compressed {times:,.0f}:1, like a zip bomb (max_ratio)")
     if sum(member.file_size for member in members) > limits.unpacked_mb * 1e6:
         raise OverLimitError(f"unpacks to more than {limits.unpacked_mb:g} MB (max_unpacked_mb)")

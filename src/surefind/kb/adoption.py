@@ -30,13 +30,13 @@ from surefind.settings.file import Place, changed, check_writable, read_settings
 from surefind.write.layout import Layout
 from surefind.write.quote import known_files, sync_calls
 
-_KEPT = "adopted.json"
-_MOST = 20
+_ADOPTED_FILE = "adopted.json"
+_MAX_UNDO = 20
 """Changes that can be undone, one after the other."""
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingsChange:
     """A change of surefind.toml that is not written yet."""
 
     name: str
@@ -68,7 +68,7 @@ def _settings(text: str | None) -> Settings:
 # ---------------------------------------------------------------- what to write
 
 
-def prepare(folder: Path, name: str, pipeline: Pipeline, layout: Layout | None = None) -> Change:
+def prepare(folder: Path, name: str, pipeline: Pipeline, layout: Layout | None = None) -> SettingsChange:
     """Prepares the change that makes a pipeline the default, and a layout if one is given. If surefind.toml already has
     this pipeline, it is used under its name there. Otherwise the file gets a table with this name."""
     file = folder / FILE_NAME
@@ -87,7 +87,7 @@ def prepare(folder: Path, name: str, pipeline: Pipeline, layout: Layout | None =
         changes["index", "chunk"] = str(layout.chunk)
     if layout is not None and layout.enrich != settings.layout.enrich:
         changes["index", "enrich"] = [str(enricher) for enricher in layout.enrich]
-    return Change(name, before, changed(text, changes, str(file)) if changes else text)
+    return SettingsChange(name, before, changed(text, changes, str(file)) if changes else text)
 
 
 def check_free(folder: Path, name: str) -> None:
@@ -138,7 +138,7 @@ def _table(pipeline: Pipeline) -> dict[str, Any]:
 # ---------------------------------------------------------------- what to build
 
 
-def missing(kb: KnowledgeBase, change: Change) -> list[str]:
+def missing(kb: KnowledgeBase, change: SettingsChange) -> list[str]:
     """Names the retrievers whose indexes the new settings need and that do not exist yet."""
     if not _has_documents(kb):
         return []
@@ -148,7 +148,7 @@ def missing(kb: KnowledgeBase, change: Change) -> list[str]:
     return list(dict.fromkeys(one.name for one in lacking))
 
 
-def build_calls(kb: KnowledgeBase, change: Change) -> list[Calls]:
+def build_calls(kb: KnowledgeBase, change: SettingsChange) -> list[Calls]:
     """Estimates the LLM calls of `build`, as an upper bound."""
     if not _has_documents(kb):
         return []
@@ -161,7 +161,7 @@ def build_calls(kb: KnowledgeBase, change: Change) -> list[Calls]:
     )  # fmt: skip
 
 
-def build(kb: KnowledgeBase, change: Change, report: OnProgress | None = None) -> list[str]:
+def build(kb: KnowledgeBase, change: SettingsChange, report: OnProgress | None = None) -> list[str]:
     """Builds what the new settings need, and checks that the pipeline can search these documents. Returns the names of
     the indexes that were built. Without documents there is nothing to build: the first sync does it."""
     if not _has_documents(kb):
@@ -172,7 +172,7 @@ def build(kb: KnowledgeBase, change: Change, report: OnProgress | None = None) -
     return list(dict.fromkeys(built))
 
 
-def _retrievers(kb: KnowledgeBase, change: Change) -> list[Retriever]:
+def _retrievers(kb: KnowledgeBase, change: SettingsChange) -> list[Retriever]:
     """The retrievers of the new default pipeline, or, for another layout, those of all pipelines: each of them searches
     in that layout from now on."""
     new = change.new
@@ -184,7 +184,7 @@ def _retrievers(kb: KnowledgeBase, change: Change) -> list[Retriever]:
 def _has_documents(kb: KnowledgeBase) -> bool:
     """Whether there is anything to index. A folder without settings and data is no knowledge base: an error."""
     try:
-        return kb.catalogue.contents() > 0
+        return kb.catalogue.snapshot_id() > 0
     except NothingIndexedError:
         if not (kb.folder / FILE_NAME).exists():
             raise
@@ -194,7 +194,7 @@ def _has_documents(kb: KnowledgeBase) -> bool:
 # ---------------------------------------------------------------- writing and undoing
 
 
-def write(folder: Path, change: Change) -> None:
+def write(folder: Path, change: SettingsChange) -> None:
     """Writes the file, and keeps what `prepare_undo` needs. Raises an error if the file has been edited since the
     change was prepared."""
     file = folder / FILE_NAME
@@ -211,7 +211,7 @@ def write(folder: Path, change: Change) -> None:
         _keep(folder, kept[:-1])
 
 
-def prepare_undo(folder: Path) -> Change:
+def prepare_undo(folder: Path) -> SettingsChange:
     """Prepares to restore surefind.toml as it was before the last change. Raises an error if it was edited since."""
     file = folder / FILE_NAME
     now = _text(file)
@@ -224,10 +224,10 @@ def prepare_undo(folder: Path) -> Change:
             f"{file} was edited after {last.name!r} was adopted, so its earlier text is not restored. {_by_hand(last)}"
         )
     check_writable(file)
-    return Change(last.name, now, last.before, undoes=True)
+    return SettingsChange(last.name, now, last.before, undoes=True)
 
 
-def _written(folder: Path, now: str | None) -> list[Change]:
+def _written(folder: Path, now: str | None) -> list[SettingsChange]:
     """The changes that can be undone, oldest first. A change is kept before the file is written; if it was interrupted
     between the two, the file still has the earlier text, and the change is left out."""
     kept = kept_changes(folder)
@@ -236,7 +236,7 @@ def _written(folder: Path, now: str | None) -> list[Change]:
     return kept
 
 
-def _by_hand(last: Change) -> str:
+def _by_hand(last: SettingsChange) -> str:
     """How to go back by hand, with the edits kept."""
     old = last.old
     text = f"To use the earlier pipeline and keep your edits, run: surefind use {shlex.quote(old.pipeline)}."
@@ -251,11 +251,11 @@ def _text(file: Path) -> str | None:
     return read_settings(file) if file.exists() else None
 
 
-def kept_changes(folder: Path) -> list[Change]:
+def kept_changes(folder: Path) -> list[SettingsChange]:
     """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
-    path = folder / DATA_FOLDER / _KEPT
+    path = folder / DATA_FOLDER / _ADOPTED_FILE
     try:
-        return [Change(**step) for step in read_sealed(path)["changes"]]
+        return [SettingsChange(**step) for step in read_sealed(path)["changes"]]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -264,7 +264,7 @@ def kept_changes(folder: Path) -> list[Change]:
         ) from None
 
 
-def _keep(folder: Path, changes: list[Change]) -> None:
+def _keep(folder: Path, changes: list[SettingsChange]) -> None:
     private_folder(folder / DATA_FOLDER)
-    kept = sealed({"changes": [asdict(change) for change in changes[-_MOST:]]})
-    write_settings(folder / DATA_FOLDER / _KEPT, json.dumps(kept, ensure_ascii=False, indent=1))
+    kept = sealed({"changes": [asdict(change) for change in changes[-_MAX_UNDO:]]})
+    write_settings(folder / DATA_FOLDER / _ADOPTED_FILE, json.dumps(kept, ensure_ascii=False, indent=1))

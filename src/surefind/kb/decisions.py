@@ -43,6 +43,6 @@ def decisions(base: KnowledgeBase) -> list[Decision]:
     """Returns the decision about each document of the current generation, in order of id."""
     rules = base.settings.access
     with explaining(base.data):
-        members = base.catalogue.members(base.catalogue.contents())
+        members = base.catalogue.members(base.catalogue.snapshot_id())
     made = [Decision(m.document, access_lists(m.acl, (m.path, m.document), rules)) for m in members]
     return sorted(made, key=lambda decision: decision.document)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from surefind.desk.values import Base, Draft
     from surefind.kb.gate import Gate
     from surefind.protocols import OnProgress, Retriever
-    from surefind.search.reader import Reader
+    from surefind.search.reader import Searcher
     from surefind.services import LocalServices
     from surefind.settings.config import Settings
     from surefind.store.catalogue import Catalogue
@@ -196,7 +196,7 @@ class Drafting:
             warn(f"The draft is published, but Surefind {problem}")
         return generation
 
-    def trial(self, number: int, look: Callable[[Reader, Reader], T], revision: int | None = None) -> T:
+    def trial(self, number: int, look: Callable[[Searcher, Searcher], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
         that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest. Work that
         was stopped (`surefind.running.workers`) ends at its next step."""
@@ -206,7 +206,7 @@ class Drafting:
             raise NothingIndexedError("Nothing is published yet, so there is nothing to compare with.")
         seen: list[T] = []
 
-        def gate(before: Reader, after: Reader) -> None:
+        def gate(before: Searcher, after: Searcher) -> None:
             seen.append(look(before, after))
 
         with self._writing(report=lambda *_: check_stopped(), gate=gate, trial=True) as writer:
@@ -300,7 +300,7 @@ class Drafting:
         owned, names = [self.desk.signed(number, revision)[1]], [document]
         with contextlib.suppress(NothingIndexedError):
             versions = self.catalogue.versions
-            if version := versions.find(document, self.catalogue.contents()):
+            if version := versions.find(document, self.catalogue.snapshot_id()):
                 names.append(versions.file_of(version)[1])
                 owned.append(versions.acl(version))
         lists = [one for own in owned for one in access_lists(own, names, self.settings.access)]

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from surefind.search.opening import Opening
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.settings.config import Settings
 from surefind.write.writer import Writer
 
-Gate = Callable[[Reader, Reader], None]
+Gate = Callable[[Searcher, Searcher], None]
 
 
-def always_open(before: Reader, after: Reader) -> None:
+def always_open(before: Searcher, after: Searcher) -> None:
     """Lets every generation pass."""
 
 

@@ -5,7 +5,7 @@
     for hit in kb.search("CTR filing deadline", Access.public()).hits:
         print(hit.rank, hit.document, hit.text)
 
-Reading and writing are separate. A search runs on the current `Reader`, which shows one generation and never changes;
+Reading and writing are separate. A search runs on the current `Searcher`, which shows one generation and never changes;
 a search writes and builds nothing. Methods that write (`sync`, `build`, `publish` …) use a `Writer`, one at a time.
 """
 
@@ -28,7 +28,7 @@ from surefind.search.extent import Extent
 from surefind.search.hits import PARENT
 from surefind.search.opening import Opening
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Reader, check_query
+from surefind.search.reader import Searcher, check_query
 from surefind.services import LocalServices
 from surefind.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 from surefind.store.backends.choice import backend_of
@@ -150,13 +150,13 @@ class KnowledgeBase(Writing, Drafting):
             self._catalogue = self._catalogue or Catalogue(self.data, readonly=True)
             return self._catalogue
 
-    def reader(self, layout: Layout | None = None) -> Reader:
+    def reader(self, layout: Layout | None = None) -> Searcher:
         """Returns the reader of the current generation. If another process has committed a newer generation, it is
         opened in the background and a later call returns it; a call that may be more than 5 s late waits for it."""
         with explaining(self.data):
             return self._current(layout).get()
 
-    def reader_of(self, generation: int) -> Reader:
+    def reader_of(self, generation: int) -> Searcher:
         """Returns a reader of a generation that is kept, in the layout of the settings."""
         with explaining(self.data):
             return self._opening(str(self.settings.layout)).kept(generation)
@@ -190,7 +190,7 @@ class KnowledgeBase(Writing, Drafting):
         spec = str(layout or self.settings.layout)
         try:
             with explaining(self.data):
-                return self._backend().has(self.catalogue.contents(), spec)
+                return self._backend().has(self.catalogue.snapshot_id(), spec)
         except NothingIndexedError:
             return False
 
@@ -236,7 +236,7 @@ class KnowledgeBase(Writing, Drafting):
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
         """Returns the bytes on disk of each index of the current generation, by index spec."""
         with explaining(self.data):
-            return self._backend().sizes(self.catalogue.contents(), str(layout or self.settings.layout))
+            return self._backend().sizes(self.catalogue.snapshot_id(), str(layout or self.settings.layout))
 
     def folders(self, generation: int) -> list[Path]:
         """Returns the folders of the indexes of a generation. They stay as they are while a reader of it is in use."""

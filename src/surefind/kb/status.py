@@ -10,7 +10,7 @@ from pathlib import Path
 
 from surefind.access import Access
 from surefind.redact import redacted
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.settings.config import Settings
 from surefind.store.backend import Backend
 from surefind.store.catalogue import Catalogue
@@ -55,7 +55,7 @@ def problems_of(catalogue: Catalogue) -> list[Problem]:
 
 
 def status_of(
-    folder: Path, catalogue: Catalogue, backend: Backend, reader: Reader, settings: Settings, drafts: int
+    folder: Path, catalogue: Catalogue, backend: Backend, reader: Searcher, settings: Settings, drafts: int
 ) -> Status:
     """Collects the status of a knowledge base, for the generation that the reader shows."""
     kept = catalogue.generations()

@@ -109,7 +109,7 @@ class Writing:
     ) -> list[str]:
         """Does what `build_for` does, and rebuilds existing indexes whose checksums do not match."""
         with self._writing(layout, report) as writer:
-            contents = writer.catalogue.contents()
+            contents = writer.catalogue.snapshot_id()
             writer.cut(contents)
             built = writer.build(contents, retrievers)
         self.refresh()
@@ -119,7 +119,7 @@ class Writing:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
         time. The next sync uses the result; searches notice nothing. Returns the names of the merged indexes."""
         wanted = self.retrievers()
-        if not self._backend().crowded(self.catalogue.contents(), str(self.settings.layout), wanted):
+        if not self._backend().crowded(self.catalogue.snapshot_id(), str(self.settings.layout), wanted):
             return []
         with self._changing(report) as writer:
             return writer.compact(wanted)

@@ -32,7 +32,7 @@ _FALLBACK = 1 / 3
 _SLOW, _SILENT, _REST = 5.0, 4, 60.0
 """After `_SILENT` failures in a row of at least `_SLOW` seconds each, a model counts as hanging and is not called for
 `_REST` seconds. Otherwise a sync of a thousand documents would wait for each of them."""
-_MOST_BYTES = 6.5
+_MAX_BYTES_PER_TOKEN = 6.5
 """Most bytes per token over a whole prompt. A server that counts fewer tokens has cut the prompt, as Ollama does
 without saying so."""
 
@@ -162,7 +162,7 @@ class Chat:
                 answer, text=text, tokens_in=used[0], tokens_out=used[1], dollars=price.of(*used),
                 model=self.name, seconds=time.monotonic() - started,
             )  # fmt: skip
-            if 0 < answer.tokens_in * _MOST_BYTES < request.size:
+            if 0 < answer.tokens_in * _MAX_BYTES_PER_TOKEN < request.size:
                 notes.note(
                     f"{self.name} read {answer.tokens_in:,} tokens of a prompt of about {tokens(request.size):,}: "
                     "raise its context length, or send less"

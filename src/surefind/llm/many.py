@@ -9,7 +9,7 @@ from typing import Any
 from surefind.errors import BudgetError, SurefindError
 from surefind.protocols import Progress
 from surefind.running import notes
-from surefind.running.notes import Collected
+from surefind.running.notes import CollectedNotes
 from surefind.running.workers import Workers
 
 
@@ -24,7 +24,7 @@ def map_calls(
     if not items:
         return []
 
-    def one(item: Any) -> tuple[Any, Collected]:
+    def one(item: Any) -> tuple[Any, CollectedNotes]:
         with notes.collecting() as collected:
             try:
                 return work(item), collected

@@ -20,7 +20,7 @@ from surefind.net.endpoint import Endpoint, need_httpx
 from surefind.prompts.values import Completion, Message, Request
 from surefind.redact import redacted
 
-_MOST_TOKENS = 1 << 31
+_MAX_TOKENS = 1 << 31
 _ADVICE = "Check model, or shorten the prompt: it may be longer than the model can read."
 _PARAMETER_OF = {
     "max_completion_tokens": "max_tokens",
@@ -144,7 +144,7 @@ def _content(message: Mapping[str, Any]) -> str:
 
 def count(value: Any) -> int:
     """A token count that a server reports; 0 if it is missing or impossible."""
-    return int(value) if isinstance(value, int | float) and 0 <= value < _MOST_TOKENS else 0
+    return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_TOKENS else 0
 
 
 def _logprobs(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:

@@ -22,7 +22,7 @@ from surefind.types import Chunk
 
 NO_ORDER = "The answer contained no order of the passages, or only the one that was given, or its reverse."
 
-_LONGEST = 100_000
+_MAX_READ_CHARS = 100_000
 """Most characters of an answer that are read, from its end."""
 _ROW = 4
 """Numbers that are neighbours in a row, from which on they say nothing: with fewer it may be chance."""
@@ -61,7 +61,7 @@ def read_order(reply: str, count: int, asked: int) -> Order | None:
 
 def _numbers(reply: str) -> list[int]:
     """The numbers of the requested object, or else of the last list: models that think aloud end with the answer."""
-    text = without_reasoning(reply)[-_LONGEST:]
+    text = without_reasoning(reply)[-_MAX_READ_CHARS:]
     listed = (read_object(text) or {}).get("ranking")
     if isinstance(listed, list):
         return [int(value) for value in listed if re.fullmatch(r"-?\d{1,18}", str(value))]

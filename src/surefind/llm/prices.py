@@ -13,7 +13,7 @@ from surefind.llm.address import Address
 
 BYTES_PER_TOKEN = 3.5
 """Bytes of UTF-8 per token, used for cost estimates; servers report the tokens of real calls."""
-_FEWEST_BYTES = 2.0
+_MIN_BYTES_PER_TOKEN = 2.0
 """Fewest bytes of UTF-8 per token, for text with many tokens: tables of figures, scripts without an alphabet."""
 _WRAPPING = 400
 """Most tokens that a server adds to a prompt: role marks, the schema, instructions about tools."""
@@ -54,7 +54,7 @@ def tokens(size: int) -> int:
 
 def most_tokens(size: int) -> int:
     """The most tokens that `size` bytes of prompt can be, for the money reserved before a call."""
-    return math.ceil(size / _FEWEST_BYTES) + _WRAPPING
+    return math.ceil(size / _MIN_BYTES_PER_TOKEN) + _WRAPPING
 
 
 @cache

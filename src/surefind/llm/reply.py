@@ -16,14 +16,14 @@ _FENCE = re.compile(r"</?[a-z]{1,12}(?: \d{1,6})?(?: [0-9a-f]{12})?>|```\w{0,20}
 _WORD = re.compile(r"\w+")
 _START = re.compile(r'\{(?=\s*+")')
 """The start of an object that is not empty."""
-_LONGEST = 100_000
-_MOST_FAILURES = 1000
+_MAX_READ_CHARS = 100_000
+_MAX_FAILURES = 1000
 """Starts that turn out to be no object, at most: each costs a time that grows with the length of the text before it."""
 
 
 def read_object(text: str) -> dict[str, Any] | None:
     """Returns the last JSON object of an answer that is not inside another one, or None."""
-    plain = without_reasoning(text)[:_LONGEST]
+    plain = without_reasoning(text)[:_MAX_READ_CHARS]
     return _last_object(plain) or _last_object(_TRAILING_COMMA.sub("", plain))
 
 
@@ -49,7 +49,7 @@ def _last_object(text: str) -> dict[str, Any] | None:
     found: dict[str, Any] | None = None
     failures = 0
     start = _START.search(text)
-    while start and failures < _MOST_FAILURES:
+    while start and failures < _MAX_FAILURES:
         try:
             value, end = decoder.raw_decode(text, start.start())
         except RecursionError:  # no real answer nests so deeply, and trying every level would take seconds

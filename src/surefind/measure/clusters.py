@@ -3,8 +3,8 @@
 If a configuration finds a document badly, it does so for all questions about it. Ten questions about one document are
 therefore less evidence than ten questions about ten documents. Intervals resample whole clusters, and the permutation
 test flips whole clusters (Cameron, Gelbach and Miller 2008 describe the bootstrap of clusters). With fewer than
-`FEWEST` clusters there is too little to resample: with one cluster, every interval would have a width of zero. Then
-each question counts on its own, and the results say nothing about documents other than these.
+`MIN_CLUSTERS` clusters there is too little to resample: with one cluster, every interval would have a width of zero.
+Then each question counts on its own, and the results say nothing about documents other than these.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.exam.clusters import FEWEST
+from surefind.exam.clusters import MIN_CLUSTERS
 from surefind.types import Floats
 
 Clusters = NDArray[np.int64]
@@ -23,7 +23,7 @@ def units(clusters: Clusters | None, n: int) -> Clusters:
     """The number of what each of n questions is resampled with: its cluster, or itself if there are too few."""
     if clusters is not None:
         numbers, which = np.unique(clusters, return_inverse=True)
-        if FEWEST <= len(numbers) < n:
+        if MIN_CLUSTERS <= len(numbers) < n:
             return which
     return np.arange(n)
 

@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Places:
+class ChunkSpans:
     """The location of each chunk: document number, start, end."""
 
     documents: Ints
@@ -63,7 +63,7 @@ class Gains:
 class Judge:
     """Converts rankings to gains by the judgments of an exam, for one layout."""
 
-    def __init__(self, queries: Sequence[ExamQuery], places: Places) -> None:
+    def __init__(self, queries: Sequence[ExamQuery], places: ChunkSpans) -> None:
         self.places = places
         self._queries = queries
         self._items: dict[str, Any] = {}

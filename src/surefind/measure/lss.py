@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
-from surefind.fusion.features import TOP, alpha_at
+from surefind.fusion.features import TOP_RANKS, alpha_at
 from surefind.fusion.join import from_floor
 from surefind.store.backend import Spans
 from surefind.text.scripts import words
@@ -90,7 +90,7 @@ class Labeller:
 
 
 def _top(ranking: Rankings) -> Rankings:
-    return replace(ranking, ids=ranking.ids[:, :TOP], scores=ranking.scores[:, :TOP])
+    return replace(ranking, ids=ranking.ids[:, :TOP_RANKS], scores=ranking.scores[:, :TOP_RANKS])
 
 
 def _numbers(text: str, ids: dict[str, int]) -> Words:

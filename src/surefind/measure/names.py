@@ -21,8 +21,7 @@ _LEVELS = ("document", "span", "chunk")
 _RANKED = re.compile(r"([A-Za-z][A-Za-z0-9]*)@(\d+)(?::(\w+))?")
 _WRITTEN = re.compile(r"([A-Za-z](?:\w*[^\W\d])?)@?(\d*)(:\w+)?")
 """Anything like a measure: `ndcg10`, `ndgc@10`, `recal@5:span`."""
-_LONGEST = 9
-"""Most digits of a rank."""
+_MAX_RANK_DIGITS = 9
 _ALIASES = {"ndcg": "nDCG", "mrr": "RR", "map": "AP", "recall": "R", "precision": "P"}
 
 
@@ -53,7 +52,7 @@ def parse_measure(text: str) -> Measure:
         known = next((known for known in (*MEASURES, *_TEXTUAL) if known.lower() == name.lower()), None)
         if known in _TEXTUAL and level:
             raise SpecError(f"{text!r}: {known} compares texts and has no level. Write {known}@{k}.")
-        if len(k) > _LONGEST:
+        if len(k) > _MAX_RANK_DIGITS:
             raise SpecError(f"{text[:40]!r}…: the rank is too large. Write it like {known or 'nDCG'}@10.")
         if known and int(k) > 0 and level in (None, *_LEVELS):
             return Measure(known, int(k), cast(Level, level or "document"))

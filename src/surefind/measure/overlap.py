@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
-from surefind.measure.gains import Places
+from surefind.measure.gains import ChunkSpans
 from surefind.types import Rankings
 
 Span = tuple[int, int]
 
 
 class OverlapJudge:
-    def __init__(self, queries: Sequence[ExamQuery], places: Places) -> None:
+    def __init__(self, queries: Sequence[ExamQuery], places: ChunkSpans) -> None:
         self._places = places
         self._gold = [self._spans(query) for query in queries]
 

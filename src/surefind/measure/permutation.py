@@ -24,7 +24,7 @@ _CELLS = 2_048
 """Fewest cells of the grid."""
 _WORK = 2**19
 """Cells times differences: a column with few differences gets a finer grid."""
-_MOST = 2**15
+_MAX_CELLS = 2**15
 """Most cells of the grid."""
 _GRIDS = 16
 """Grids that are tried; the one that changes the test statistic least is used."""
@@ -62,7 +62,7 @@ def _p(differences: Floats) -> float:
 def _on_grid(sizes: Floats, signs: Floats) -> tuple[NDArray[np.int64], int]:
     """The sizes, rounded to a grid, and by how many cells to raise the limit for sums that are tied with it."""
     limit, least = sizes[signs < 0].sum(), sizes[0]
-    cells = max(_CELLS, min(_MOST, _WORK // len(sizes)))
+    cells = max(_CELLS, min(_MAX_CELLS, _WORK // len(sizes)))
     multiples = np.rint(sizes / least)
     if limit / least <= cells and np.abs(sizes / least - multiples).max() < 1e-6:
         return multiples.astype(np.int64), 0  # all are multiples of the smallest, such as ±1: nothing is rounded

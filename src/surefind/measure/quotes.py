@@ -29,7 +29,7 @@ from surefind.exam.model import Judgment
 from surefind.text.scripts import words
 from surefind.types import BoolArray, Floats, Hit
 
-LEAST_INSIDE = 0.5
+MIN_INSIDE = 0.5
 """The share of a quote that lies inside longer gold, at least."""
 
 
@@ -38,9 +38,7 @@ def is_right(quote: str, hit: Hit, gold: Judgment, gold_text: str) -> bool:
     if hit.document != gold.document or gold.start is None or gold.end is None:
         return False
     folded = _folded(gold_text)
-    return bool(folded) and (
-        folded in _folded(quote) or _share_inside(quote, hit, gold.start, gold.end) >= LEAST_INSIDE
-    )
+    return bool(folded) and (folded in _folded(quote) or _share_inside(quote, hit, gold.start, gold.end) >= MIN_INSIDE)
 
 
 def _share_inside(quote: str, hit: Hit, start: int, end: int) -> float:

@@ -23,10 +23,10 @@ import numpy as np
 from surefind.measure.statistics import wilson
 from surefind.types import BoolArray, Floats
 
-LEAST = 30
+MIN_QUESTIONS = 30
 """Fewest questions above a threshold."""
 STEPS = 20
-FIRST = 0.3
+FIRST_SKIPPED_SHARE = 0.3
 """The share of questions that the first tested threshold skips, at least."""
 
 
@@ -41,7 +41,7 @@ class Threshold:
     """The lower end of the interval of successes / skipped."""
 
     def keeps(self, beta: float) -> bool:
-        return self.skipped >= LEAST and self.low >= beta
+        return self.skipped >= MIN_QUESTIONS and self.low >= beta
 
 
 def z_of(confidence: float) -> float:
@@ -50,10 +50,10 @@ def z_of(confidence: float) -> float:
 
 
 def thresholds(confidences: Floats, success: BoolArray, level: float = 0.95, steps: int = STEPS) -> list[Threshold]:
-    """The thresholds to test, the largest first; each skips at least `LEAST` questions."""
+    """The thresholds to test, the largest first; each skips at least `MIN_QUESTIONS` questions."""
     ordered = np.sort(confidences)[::-1]
     counts = np.unique(np.linspace(0, len(ordered), steps + 1).round().astype(int)[1:])
-    values = dict.fromkeys(float(ordered[count - 1]) for count in counts if count >= LEAST)
+    values = dict.fromkeys(float(ordered[count - 1]) for count in counts if count >= MIN_QUESTIONS)
     return [_threshold(confidences, success, value, level) for value in values]
 
 
@@ -72,7 +72,7 @@ def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95, most: 
         n = threshold.skipped
         if n > most * questions:
             break
-        if n < min(FIRST, most / 2) * questions or wilson(n, n, z_of(level)).low < beta:
+        if n < min(FIRST_SKIPPED_SHARE, most / 2) * questions or wilson(n, n, z_of(level)).low < beta:
             continue  # too few questions: the second test fails even if all of them succeed
         if not threshold.keeps(beta):
             break

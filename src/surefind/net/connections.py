@@ -22,7 +22,7 @@ class Closable(Protocol):
     def close(self) -> None: ...
 
 
-class Connections:
+class SharedClient:
     """One client, made for the first call. Closing it does not break running calls of other threads."""
 
     def __init__(self, make: Callable[[], Any]) -> None:

@@ -22,14 +22,14 @@ from urllib.parse import parse_qsl, urlsplit
 
 from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindError, UsageError
 from surefind.net import redact, trust
-from surefind.net.connections import Connections
+from surefind.net.connections import SharedClient
 from surefind.net.trust import is_local
 
-_LONGEST_WAIT = 60.0
+_MAX_WAIT_SECONDS = 60.0
 """Most seconds between two tries. If a server asks for a longer wait, the call fails instead."""
-_FIRST_WAIT = 0.5
-_LONGEST_CONNECT = 10.0
-_SHOWN = 200
+_FIRST_WAIT_SECONDS = 0.5
+_MAX_CONNECT_SECONDS = 10.0
+_MAX_SHOWN_CHARS = 200
 """Most characters of a server's answer that an error message shows."""
 _AGAIN = "Run it again later: finished answers are in the cache."
 Headers = Callable[[str], dict[str, str]]
@@ -68,7 +68,7 @@ class Endpoint:
         self._headers = headers or self._bearer
         self._advice = advice
         self._answered = False
-        self._connections = Connections(partial(_open, connections, url))
+        self._connections = SharedClient(partial(_open, connections, url))
         weakref.finalize(self, self._connections.close)  # at the latest when the program ends
 
     def post(self, body: dict[str, Any], total: float | None = None) -> Any:
@@ -85,7 +85,7 @@ class Endpoint:
             except _RequestError as failure:
                 wait = _backoff(attempt) if failure.wait is None else failure.wait
                 late = time.monotonic() + wait >= deadline
-                if not failure.temporary or attempt > self._retries or wait > _LONGEST_WAIT or late:
+                if not failure.temporary or attempt > self._retries or wait > _MAX_WAIT_SECONDS or late:
                     raise self._error(failure, attempt, key) from None
                 time.sleep(wait)
         raise AssertionError  # unreachable: the loop ends only by return or raise
@@ -100,7 +100,7 @@ class Endpoint:
 
     def _error(self, failure: _RequestError, attempt: int, key: str) -> SurefindError:
         tries = f" after {attempt} tries" if attempt > 1 else ""
-        long_wait = f" and asks to wait {failure.wait:.0f} s" if (failure.wait or 0) > _LONGEST_WAIT else ""
+        long_wait = f" and asks to wait {failure.wait:.0f} s" if (failure.wait or 0) > _MAX_WAIT_SECONDS else ""
         text = redact.without(key, f"{self.url} {failure.what}{long_wait}{tries}. {failure.advice}")
         return RefusedError(text, failure.status) if failure.status else SurefindError(text)
 
@@ -111,7 +111,7 @@ class Endpoint:
 
         from surefind.net.deadline import until
 
-        limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _LONGEST_CONNECT), 0.001))
+        limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _MAX_CONNECT_SECONDS), 0.001))
         try:
             with until(time.monotonic() + timeout), self._connections.client() as client:
                 response = client.post(self.url, json=body, headers=self._headers(key), timeout=limits)
@@ -238,7 +238,7 @@ def refuse_secrets(stage: str, url: str, key_env: str) -> None:
 
 def _backoff(attempt: int) -> float:
     """Seconds to wait: doubles with each try, with some randomness so that many clients do not come back at once."""
-    return min(_FIRST_WAIT * 2.0 ** (attempt - 1), _LONGEST_WAIT / 2) * random.uniform(0.8, 1.2)
+    return min(_FIRST_WAIT_SECONDS * 2.0 ** (attempt - 1), _MAX_WAIT_SECONDS / 2) * random.uniform(0.8, 1.2)
 
 
 def _retry_after(value: str | None) -> float | None:
@@ -274,4 +274,4 @@ def _text(content: bytes) -> str:
 def _shorten(text: str, key: str) -> str:
     """Puts a text on one line and cuts it. The key is removed first, so that no part of it is left."""
     line = " ".join(redact.without(key, text).split())
-    return line if len(line) <= _SHOWN else line[:_SHOWN] + "…"
+    return line if len(line) <= _MAX_SHOWN_CHARS else line[:_MAX_SHOWN_CHARS] + "…"

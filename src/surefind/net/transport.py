@@ -21,7 +21,7 @@ import httpx
 from surefind.errors import MissingPartError, UsageError
 from surefind.net.deadline import BoundedBackend
 
-_KEPT = 5.0
+_KEEP_ALIVE_SECONDS = 5.0
 """Seconds that an idle connection is kept: httpx's default, and shorter than servers keep theirs."""
 
 
@@ -32,7 +32,7 @@ def bounded_client(connections: int, from_environment: bool) -> httpx.Client:
         "ssl_context": _certificates(from_environment, *map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR"))),
         "max_connections": None,
         "max_keepalive_connections": connections,
-        "keepalive_expiry": _KEPT,
+        "keepalive_expiry": _KEEP_ALIVE_SECONDS,
         "network_backend": BoundedBackend(),
     }
     direct = _Transport(httpcore.ConnectionPool(**options))

@@ -31,7 +31,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
 @dataclass(frozen=True)
-class _Service:
+class _KnownService:
     key: str
     """The environment variable that holds its key."""
     hosts: tuple[str, ...] = ()
@@ -40,20 +40,20 @@ class _Service:
     """The environment variable with which a user chooses another server."""
 
 
-_AZURE = _Service(
+_AZURE = _KnownService(
     "AZURE_OPENAI_API_KEY",
     (".openai.azure.com", ".openai.azure.us", ".cognitiveservices.azure.com", ".services.ai.azure.com"),
     "AZURE_OPENAI_ENDPOINT",
 )
 _SERVICES = (
-    _Service("OPENAI_API_KEY", ("api.openai.com",), "OPENAI_BASE_URL"),
+    _KnownService("OPENAI_API_KEY", ("api.openai.com",), "OPENAI_BASE_URL"),
     _AZURE,
-    _Service("ANTHROPIC_API_KEY", ("api.anthropic.com",), "ANTHROPIC_BASE_URL"),
-    _Service("GEMINI_API_KEY", ("generativelanguage.googleapis.com",)),
-    _Service("COHERE_API_KEY", ("api.cohere.com",)),
-    _Service("JINA_API_KEY", ("api.jina.ai",)),
-    _Service("VOYAGE_API_KEY", ("api.voyageai.com",)),
-    _Service("", (), "OLLAMA_HOST"),
+    _KnownService("ANTHROPIC_API_KEY", ("api.anthropic.com",), "ANTHROPIC_BASE_URL"),
+    _KnownService("GEMINI_API_KEY", ("generativelanguage.googleapis.com",)),
+    _KnownService("COHERE_API_KEY", ("api.cohere.com",)),
+    _KnownService("JINA_API_KEY", ("api.jina.ai",)),
+    _KnownService("VOYAGE_API_KEY", ("api.voyageai.com",)),
+    _KnownService("", (), "OLLAMA_HOST"),
 )
 
 
@@ -116,7 +116,7 @@ def _keys_for(url: str, host: str) -> frozenset[str] | None:
     return frozenset(found | {one.key for one in (service, *chosen) if one})
 
 
-def _known(host: str) -> _Service | None:
+def _known(host: str) -> _KnownService | None:
     for service in _SERVICES:
         if any(host == name or (name.startswith(".") and host.endswith(name)) for name in service.hosts):
             return service

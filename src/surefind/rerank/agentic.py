@@ -24,7 +24,7 @@ from surefind.llm.permutation import in_order, shown
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Message, Workload
-from surefind.protocols import Fuser, Passages, Reaching, Services
+from surefind.protocols import Fuser, Passages, PassageSource, Services
 from surefind.rerank._order import reordered
 from surefind.running.notes import note
 from surefind.spec import Stage, require
@@ -41,12 +41,12 @@ _SCHEMA = {
     "required": ["evidence", "enough", "searches"],
 }
 _FUSE = "rrf(k=60.0)"
-_LONGEST = 300
+_MAX_CHARS = 300
 """Most characters of a search; longer ones are ignored."""
 
 
 @dataclass
-class _State:
+class _Progress:
     """The progress of one query."""
 
     lists: list[Rankings]
@@ -97,7 +97,7 @@ class Agentic(Stage):
         for step in range(1, self.steps + 1):  # all queries take each step together
             wanted = self._step(step, queries, states, active, passages, services)
             active = list(wanted)
-            if not active or not isinstance(passages, Reaching):
+            if not active or not isinstance(passages, PassageSource):
                 break
             if step < self.steps:
                 self._search(states, wanted, passages, rankings.ids.shape[1])
@@ -108,15 +108,15 @@ class Agentic(Stage):
         self._add_notes(states)
         return reordered(rankings, [_decided(state) for state in states], k, self.name)
 
-    def _start(self, query: Query, rankings: Rankings, row: int) -> _State:
+    def _start(self, query: Query, rankings: Rankings, row: int) -> _Progress:
         before = _one(rankings, row)
-        return _State([before], before.row(0)[0][: self.look].tolist(), [query.text])
+        return _Progress([before], before.row(0)[0][: self.look].tolist(), [query.text])
 
     def _step(
         self,
         step: int,
         queries: Sequence[Query],
-        states: Sequence[_State],
+        states: Sequence[_Progress],
         active: Sequence[int],
         passages: Passages,
         services: Services,
@@ -149,7 +149,7 @@ class Agentic(Stage):
     def _messages(
         self,
         query: Query,
-        state: _State,
+        state: _Progress,
         view: Sequence[int],
         step: int,
         passages: Passages,
@@ -161,14 +161,16 @@ class Agentic(Stage):
             passages=shown(passages[view], self.passage_tokens), left=self.steps - step, branch=self.branch,
         )  # fmt: skip
 
-    def _new(self, searches: Sequence[str], state: _State) -> list[str]:
+    def _new(self, searches: Sequence[str], state: _Progress) -> list[str]:
         known = {text.casefold() for text in state.searches}
         return [text for text in searches if text.casefold() not in known][: self.branch]
 
-    def _search(self, states: Sequence[_State], wanted: dict[int, list[str]], reach: Reaching, depth: int) -> None:
+    def _search(
+        self, states: Sequence[_Progress], wanted: dict[int, list[str]], source: PassageSource, depth: int
+    ) -> None:
         """Runs all searches in one batch; each query then looks at unseen passages, the best of each search first."""
         owners = [(i, text) for i, texts in wanted.items() for text in texts]
-        found = reach.search([Query(text) for _, text in owners], depth)
+        found = source.search([Query(text) for _, text in owners], depth)
         fresh: dict[int, list[list[int]]] = {i: [] for i in wanted}
         for row, (i, text) in enumerate(owners):
             states[i].lists.append(_one(found, row))
@@ -178,7 +180,7 @@ class Agentic(Stage):
             turns = [row[place] for place in range(self.look) for row in rows if place < len(row)]
             states[i].look = list(dict.fromkeys(turns))[: self.look]
 
-    def _add_notes(self, states: Sequence[_State]) -> None:
+    def _add_notes(self, states: Sequence[_Progress]) -> None:
         if len(states) == 1:
             for sentence in states[0].log:
                 note(sentence)
@@ -199,7 +201,7 @@ def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | Ans
         return AnswerError("The answer's evidence and searches were not lists.")
     inside = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= count]
     texts = [" ".join(text.split()) for text in searches if isinstance(text, str)]
-    return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _LONGEST]
+    return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _MAX_CHARS]
 
 
 def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> str:
@@ -209,7 +211,7 @@ def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -
     return f"step {step}: {evidence} passages are evidence, {then}"
 
 
-def _decided(state: _State) -> list[tuple[int, float]]:
+def _decided(state: _Progress) -> list[tuple[int, float]]:
     """The evidence, then the rest by reciprocal rank over all searches; empty if there is no evidence and no search."""
     if not state.evidence and len(state.lists) == 1:
         return []

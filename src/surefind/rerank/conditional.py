@@ -67,10 +67,10 @@ class Conditional(Stage):
         own = self._calibration(services).stamp if self.calibrated else ""
         return f"{declared(self.inner).stamp(services)} {own}".strip()
 
-    def learnt(self, services: Services) -> frozenset[str]:
-        """The questions that the inner stage or the threshold learnt from."""
-        own = self._calibration(services).learnt if self.calibrated else frozenset()
-        return declared(self.inner).learnt(services) | own
+    def training_questions(self, services: Services) -> frozenset[str]:
+        """The questions that the inner stage or the threshold was trained on."""
+        own = self._calibration(services).training_questions if self.calibrated else frozenset()
+        return declared(self.inner).training_questions(services) | own
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

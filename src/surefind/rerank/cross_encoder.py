@@ -23,7 +23,7 @@ from surefind.disk.folders import located
 from surefind.errors import MissingPartError
 from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.inference.folder import graph_version
-from surefind.inference.record import questions_learnt
+from surefind.inference.record import questions_trained_on
 from surefind.protocols import Passages, Services
 from surefind.rerank._rescore import Blend, cached_scorer
 from surefind.rerank._torch import TorchCrossEncoder
@@ -76,9 +76,9 @@ class CrossEncoder(Stage):
         model = self._model(services)
         return f"{model.identity}:{model.spread:g}"
 
-    def learnt(self, services: Services) -> frozenset[str]:
+    def training_questions(self, services: Services) -> frozenset[str]:
         """Keys of the questions that the model was trained on, if `surefind train reranker` made it."""
-        return questions_learnt(_folder(self.model, services.models_folder))
+        return questions_trained_on(_folder(self.model, services.models_folder))
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services

@@ -104,7 +104,7 @@ class Hosted(Stage):
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
         need_httpx("Rerankers")
-        model = _Service(self, services)
+        model = _RerankService(self, services)
         scorer = cached_scorer(model, services) if len(queries) > 1 else model.score
         return self._blend().rerank(queries, rankings, passages, k, self.name, scorer, self.concurrency)
 
@@ -128,7 +128,7 @@ class Hosted(Stage):
         return _connect(*self.server, self.timeout, self.retries)
 
 
-class _Service:
+class _RerankService:
     """Scores passages with the service, and counts the cost."""
 
     def __init__(self, stage: Hosted, services: Services) -> None:

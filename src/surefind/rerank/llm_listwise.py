@@ -68,7 +68,7 @@ class LLMListwise(Stage):
     def stamp(self, services: Services) -> str:
         return f"{self._prompt(services).fingerprint} {services.chat_name(self.model)}"
 
-    def learnt(self, services: Services) -> frozenset[str]:
+    def training_questions(self, services: Services) -> frozenset[str]:
         """Keys of the questions that its prompt was made from."""
         return frozenset(trained_prompt(services, self.trained).learnt if self.mode != "zero_shot" else ())
 

@@ -24,7 +24,7 @@ from surefind.llm.ask import ask, check_temperature, note_failures
 from surefind.llm.listwise import SCHEMA, ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, read_order
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Passages, Reaching, Services
+from surefind.protocols import Passages, PassageSource, Services
 from surefind.rerank._order import reordered
 from surefind.rerank._slide import Slide, calls
 from surefind.running.notes import note
@@ -126,6 +126,6 @@ class SlideGAR(Stage):
 
     def _near(self, passages: Passages, ids: Sequence[int]) -> list[int]:
         """The neighbours of each passage in turn, nearest first."""
-        if not self.neighbours or not isinstance(passages, Reaching):
+        if not self.neighbours or not isinstance(passages, PassageSource):
             return []
         return [other for row in passages.near(ids, self.neighbours) for other in row]

@@ -36,7 +36,7 @@ _BATCH = 16_384
 """The vectors that are assigned to cells at a time."""
 _PROBED = 6
 """One cell in this many is searched: 98% of the ten nearest are found then (docs/results/scale.md)."""
-_LEAST = 16
+_MIN_CELLS = 16
 """The fewest cells that are searched."""
 _SEED = 1234
 FILES = ("codes", "members", "cells", "centroids", "ranges")
@@ -97,7 +97,7 @@ class Cells:
     def nearest(self, point: FloatArray, more: int, allow: BoolArray, share: float) -> IdArray:
         """Returns the places of about `more` vectors near a point. `share` is the share of the vectors that the mask
         allows: the fewer, the more cells are searched."""
-        probed = min(len(self.centroids), round(max(_LEAST, len(self.centroids) / _PROBED) / math.sqrt(share)))
+        probed = min(len(self.centroids), round(max(_MIN_CELLS, len(self.centroids) / _PROBED) / math.sqrt(share)))
         near = np.argpartition(-(self.centroids @ point), probed - 1)[:probed]
         near = np.sort(near[self.cells[near] < self.cells[near + 1]])
         return self._scan(point, more, allow, self.cells[near], self.cells[near + 1])

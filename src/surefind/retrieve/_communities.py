@@ -21,7 +21,7 @@ from surefind.graph.communities import Communities, communities
 from surefind.graph.derive import Graph
 from surefind.graph.index import GraphIndex
 from surefind.graph.summaries import Summary, summarise
-from surefind.graph.written import Writer
+from surefind.graph.written import SummaryWriter
 from surefind.protocols import Services
 from surefind.types import EVERY, FloatArray, Mask
 
@@ -42,11 +42,11 @@ class CommunityIndex(GraphIndex):
         super().__init__(graph.facts, services)
         self._model = model
         self._overviews: WeakKeyDictionary[Graph, Overview] = WeakKeyDictionary()
-        self._written: WeakKeyDictionary[Graph, dict[Writer, Overview]] = WeakKeyDictionary()
+        self._written: WeakKeyDictionary[Graph, dict[SummaryWriter, Overview]] = WeakKeyDictionary()
         self._deriving = threading.Lock()
         self._writing = threading.Lock()  # one thread calls the model; searches without a model do not wait for it
 
-    def overview(self, allow: Mask, writer: Writer | None = None) -> Overview:
+    def overview(self, allow: Mask, writer: SummaryWriter | None = None) -> Overview:
         """The overview of the chunks that `allow` permits, with summaries by `writer` if one is given.
 
         Cached as long as its graph is. An overview by a writer is cached only if the writer wrote every summary.

@@ -27,7 +27,7 @@ class Saturation(Protocol):
     def analyzer(self) -> str: ...
 
 
-class Statistics(NamedTuple):
+class TermStatistics(NamedTuple):
     """What the scores of all chunks depend on."""
 
     chunks: int

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from surefind.abilities import Part
 from surefind.disk.arrays import check_length, check_range, read_array
-from surefind.retrieve._counting import Statistics
+from surefind.retrieve._counting import TermStatistics
 from surefind.retrieve._joined import Division
 from surefind.retrieve._postings import Postings
 from surefind.retrieve._terms import compiled
@@ -25,7 +25,7 @@ from surefind.retrieve._wording import Words, wording_of
 from surefind.types import BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
 Longs = NDArray[np.int64]
-_AT_ONCE = 1 << 20
+_POSTINGS_AT_ONCE = 1 << 20
 """The postings that are looked at together."""
 
 
@@ -42,7 +42,7 @@ class JoinedPostings:
         lengths = sum(int(one.lengths[alive[i]].sum(dtype=np.int64)) for i, one in enumerate(given))
         average = max(1.0, lengths / max(1, len(self)))
         df = _frequencies([one.vocabulary for one in given], self._live)
-        self.parts = [one.among(Statistics(len(self), average, df[i])) for i, one in enumerate(given)]
+        self.parts = [one.among(TermStatistics(len(self), average, df[i])) for i, one in enumerate(given)]
         self.analyzer = given[0].analyzer
 
     def __len__(self) -> int:
@@ -121,8 +121,8 @@ def _counted(part: Postings, alive: BoolArray) -> Longs:
     if bool(alive.all()):
         return found
     gone = ~alive
-    for at in range(0, len(part.docs), _AT_ONCE):  # only a writer counts, and it has checked the whole file
-        lost = at + np.flatnonzero(gone.take(part.docs[at : at + _AT_ONCE], mode="clip"))
+    for at in range(0, len(part.docs), _POSTINGS_AT_ONCE):  # only a writer counts, and it has checked the whole file
+        lost = at + np.flatnonzero(gone.take(part.docs[at : at + _POSTINGS_AT_ONCE], mode="clip"))
         found -= np.bincount(np.searchsorted(part.starts, lost, "right") - 1, minlength=len(found))
     return found
 

@@ -22,7 +22,7 @@ from surefind.graph.walk import pagerank
 from surefind.protocols import Extractor, Progress, Services
 from surefind.types import PAD, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
 
-_KEPT = 8
+_MAX_CACHED_RANKS = 8
 """How many PageRanks are cached, one per retriever and mask."""
 _COMMON = 0.05
 """Without a window, entities in more than this share of the chunks do not connect chunks."""
@@ -54,7 +54,7 @@ class Overlap:
         self._services = services
         self._numbers = {name: i for i, name in enumerate(names)}
         self._by_entity: tuple[Any, Any] | None = None
-        self._rank = lru_cache(maxsize=_KEPT)(self._ranked)
+        self._rank = lru_cache(maxsize=_MAX_CACHED_RANKS)(self._ranked)
 
     @classmethod
     def build(

@@ -16,11 +16,11 @@ from surefind.types import BoolArray, FloatArray, IdArray
 
 DENSE_SHARE = 4
 """A term that occurs in more than one chunk in this many has a row of its own."""
-_MOST = 3_000_000
+_MAX_NUMPY_POSTINGS = 3_000_000
 """Postings or numbers of an index up to which a search by numpy is faster than loading the kernels."""
 _BATCH = 64
 """Points that are compared with all vectors at a time."""
-_SMALL = 1 << 25
+_ONE_THREAD_PRODUCTS = 1 << 25
 """Multiplications up to which a product needs one thread only; they take some 5 ms."""
 _GROUP = 16
 """Scores of which only the best is looked at to find a bound."""
@@ -38,7 +38,7 @@ def constant(array: Any) -> Any:
 
 def suffices(size: int, queries: int, kernels: str) -> bool:
     """Whether to search without these kernels: they are not loaded, and there is little to do."""
-    return queries == 1 and size <= _MOST and f"surefind.retrieve.{kernels}" not in sys.modules
+    return queries == 1 and size <= _MAX_NUMPY_POSTINGS and f"surefind.retrieve.{kernels}" not in sys.modules
 
 
 def best_chunks(terms: list[tuple[float, Any, Any]], allow: BoolArray, n: int, k: int) -> tuple[IdArray, FloatArray]:
@@ -79,7 +79,7 @@ def nearest(vectors: FloatArray, points: FloatArray, allow: BoolArray, k: int) -
 def _products(points: FloatArray, vectors: FloatArray) -> FloatArray:
     """Returns the product of each point with each vector. Small ones are made in this thread: on a machine that has
     other work, waiting for the threads of a matrix product can take 40 ms."""
-    small = len(points) * vectors.size <= _SMALL
+    small = len(points) * vectors.size <= _ONE_THREAD_PRODUCTS
     found: FloatArray = np.einsum("ij,kj->ik", points, vectors) if small else points @ vectors.T
     return found
 

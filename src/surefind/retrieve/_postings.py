@@ -21,7 +21,7 @@ from surefind.abilities import query_tokens
 from surefind.disk.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.disk.blocks import Watch, watched
 from surefind.protocols import Analyzer, Progress
-from surefind.retrieve._counting import Merging, Saturation, Statistics, posted, read_terms, shaped
+from surefind.retrieve._counting import Merging, Saturation, TermStatistics, posted, read_terms, shaped
 from surefind.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
 from surefind.retrieve._terms import building, compiled
 from surefind.retrieve._wording import Words, wording_of
@@ -51,7 +51,7 @@ class Postings:
         shape_lengths: Any,
         lengths: Any,
         analyzer: Analyzer,
-        statistics: Statistics | None = None,
+        statistics: TermStatistics | None = None,
         watches: Sequence[Watch] = (),
     ) -> None:
         """`statistics` are given if these are some of the chunks, and the scores depend on others as well."""
@@ -87,16 +87,16 @@ class Postings:
         vocabulary, starts, docs, tfs = posted(known, stream, counts, offsets)
         return cls.of(vocabulary, starts, docs, tfs, lengths, analyzer)
 
-    def among(self, statistics: Statistics) -> Postings:
+    def among(self, statistics: TermStatistics) -> Postings:
         """The same index, with scores that depend on other chunks as well."""
         parts = self.starts, self.docs, self.shapes, self.shape_tfs, self.shape_lengths, self.lengths
         return Postings(self.vocabulary, *parts, self.analyzer, statistics, self._watches)
 
     @cached_property
-    def statistics(self) -> Statistics:
+    def statistics(self) -> TermStatistics:
         """What the scores depend on."""
         average = max(1.0, float(self.lengths.mean())) if len(self.lengths) else 1.0
-        return self._statistics or Statistics(len(self.lengths), average, np.diff(self.starts))
+        return self._statistics or TermStatistics(len(self.lengths), average, np.diff(self.starts))
 
     @property
     def tfs(self) -> NDArray[np.uint16]:

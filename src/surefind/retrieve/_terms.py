@@ -15,7 +15,7 @@ from surefind.retrieve import _plain_postings
 from surefind.retrieve._plain import suffices
 from surefind.types import IntArray
 
-_EVERY = 2000
+_REPORT_EVERY = 2000
 """Texts between two reports of progress."""
 
 
@@ -50,7 +50,7 @@ class Terms:
             found = self._analyzer.tokens(text)
             tokens.extend(map(number, found))
             sizes[i] = len(found)
-            if progress and i % _EVERY == 0:
+            if progress and i % _REPORT_EVERY == 0:
                 progress(i, count)
         known = self.known
         terms = array("i")

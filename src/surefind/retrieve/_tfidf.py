@@ -22,7 +22,7 @@ from surefind.disk.arrays import check_length, check_offsets, check_range, read_
 from surefind.protocols import Analyzer, Progress
 from surefind.retrieve import _kernels, _tfidf_kernels
 from surefind.retrieve._plain import constant
-from surefind.retrieve._words import Words
+from surefind.retrieve._words import TermCounts
 from surefind.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray, Mask, Query, Rankings
 
 Gram = tuple[str, ...]
@@ -33,7 +33,7 @@ _ARRAYS = {"starts": np.int64, "docs": np.int32, "weights": np.float32}
 
 class Features:
     def __init__(
-        self, grams: list[Gram], words: Words, starts: Any, docs: Any, weights: Any, analyzer: Analyzer
+        self, grams: list[Gram], words: TermCounts, starts: Any, docs: Any, weights: Any, analyzer: Analyzer
     ) -> None:
         self.grams = grams
         self.words = words
@@ -53,7 +53,7 @@ class Features:
         origin: IntArray | None = None,
         progress: Progress | None = None,
     ) -> Features:
-        words = Words.of(texts, analyzer, earlier.words if earlier else None, origin, progress)
+        words = TermCounts.of(texts, analyzer, earlier.words if earlier else None, origin, progress)
         return cls._of(words, analyzer, ngrams, features)
 
     def only(self, kept: BoolArray, retriever: Any) -> Features:
@@ -61,7 +61,7 @@ class Features:
         return self._of(self.words.only(kept), self._analyzer, retriever.ngrams, retriever.features)
 
     @classmethod
-    def _of(cls, words: Words, analyzer: Analyzer, ngrams: int, features: int) -> Features:
+    def _of(cls, words: TermCounts, analyzer: Analyzer, ngrams: int, features: int) -> Features:
         levels = _levels(words.terms, words.sizes, len(words.vocabulary), ngrams, features)
         number = _number(levels, features)
         found, offsets = _stream(levels, number, words.sizes)
@@ -93,7 +93,7 @@ class Features:
         """Reads an index, and checks everything that the kernels rely on."""
         grams = json.loads((folder / "tfidf.json").read_text(encoding="utf-8"))
         grams = [tuple(strings("tfidf", gram)) for gram in grams]
-        words = Words.load(folder)
+        words = TermCounts.load(folder)
         arrays = {name: read_array(folder / f"tfidf_{name}.npy", dtype) for name, dtype in _ARRAYS.items()}
         check_offsets("starts", arrays["starts"], len(grams), len(arrays["docs"]))
         check_range("docs", arrays["docs"], 0, len(words.sizes))

@@ -25,9 +25,9 @@ from surefind.retrieve._plain import constant, nearest, rescored, suffices
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings
 
 EXACT_LIMIT = 100_000
-_FEW_ALLOWED = 20_000
+_MAX_GATHERED = 20_000
 """If a mask allows fewer chunks than this, the search is exact: an approximate index would miss them."""
-_FEW_QUERIES = 16
+_MAX_SCANNED_QUERIES = 16
 """Up to this many queries are scanned one by one; more are one matrix product."""
 _HALF_ERROR = 0.0025
 """Largest error of a bfloat16 score. Rounding changes each number by at most 2^-9 of itself, and the product of two
@@ -101,7 +101,7 @@ class Vectors:
         if not k or not len(points):
             empty = np.full((len(points), 0), PAD, np.int64)
             return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
-        without_kernels = len(points) > _FEW_QUERIES or suffices(self.vectors.size, 1, "_scan_kernels")
+        without_kernels = len(points) > _MAX_SCANNED_QUERIES or suffices(self.vectors.size, 1, "_scan_kernels")
         if self.cells is None and without_kernels:
             found = nearest(self.vectors, points, allow.kernel, k)
         else:
@@ -135,7 +135,7 @@ class Vectors:
         """The places of about the k best, and of some more. A mask that allows few chunks would leave hardly any in the
         nearest cells, so then all cells are searched."""
         more = min(allowed, 2 * k + 100)
-        if allowed < min(_FEW_ALLOWED, len(self)):
+        if allowed < min(_MAX_GATHERED, len(self)):
             return cells.every(point, more, allow.kernel)
         found = cells.nearest(point, more, allow.kernel, allowed / len(self))
         return found if len(found) >= k else cells.every(point, more, allow.kernel)

@@ -19,7 +19,7 @@ from surefind.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class TermCounts:
     vocabulary: list[str]
     """All terms in use, in alphabetical order."""
     terms: IntArray
@@ -32,10 +32,10 @@ class Words:
         cls,
         texts: Sequence[str],
         analyzer: Analyzer,
-        earlier: Words | None = None,
+        earlier: TermCounts | None = None,
         origin: IntArray | None = None,
         progress: Progress | None = None,
-    ) -> Words:
+    ) -> TermCounts:
         """Analyses the texts. Texts with an `origin` in `earlier` are copied from there, with the same result."""
         if earlier is None or origin is None:
             numbers = Terms(analyzer, ())
@@ -54,13 +54,13 @@ class Words:
         stream[~taken_over] = read
         return cls._alphabetical(numbers.known, stream, sizes)
 
-    def only(self, kept: BoolArray) -> Words:
+    def only(self, kept: BoolArray) -> TermCounts:
         """The words of the kept chunks alone."""
         known = {term: i for i, term in enumerate(self.vocabulary)}
         return self._alphabetical(known, self.terms[np.repeat(kept, self.sizes)], self.sizes[kept])
 
     @classmethod
-    def _alphabetical(cls, known: dict[str, int], stream: IntArray, sizes: IntArray) -> Words:
+    def _alphabetical(cls, known: dict[str, int], stream: IntArray, sizes: IntArray) -> TermCounts:
         used = np.bincount(stream, minlength=len(known)) > 0
         vocabulary = sorted(term for term, i in known.items() if used[i])
         number = np.empty(len(known), np.int32)
@@ -73,7 +73,7 @@ class Words:
         (folder / "words.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Words:
+    def load(cls, folder: Path) -> TermCounts:
         vocabulary = strings("words", json.loads((folder / "words.json").read_text(encoding="utf-8")))
         terms, sizes = (read_array(folder / f"words_{name}.npy", np.int32) for name in ("terms", "sizes"))
         check_range("terms", terms, 0, len(vocabulary))

@@ -45,7 +45,7 @@ class Wrapping(ABC):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> Index:
-        inside = reuse.index.inner if reuse and isinstance(reuse.index, View) else reuse.index if reuse else None
+        inside = reuse.index.inner if reuse and isinstance(reuse.index, Wrapped) else reuse.index if reuse else None
         earlier = replace(reuse, index=inside) if reuse and inside else None
         return self.wrap(self.inner.build(chunks, services, earlier, progress), services)
 
@@ -57,7 +57,7 @@ class Wrapping(ABC):
         """A view of the inner retriever's index that answers as this retriever does."""
 
 
-class View:
+class Wrapped:
     """An index as its wrapping retriever sees it."""
 
     def __init__(self, inner: Index, services: Services) -> None:

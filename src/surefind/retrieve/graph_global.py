@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast
 import numpy as np
 
 from surefind import spec
-from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, Writer
+from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, SummaryWriter
 from surefind.llm import estimate
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
@@ -100,7 +100,7 @@ class GraphGlobal(Aided, Stage):
     def _overview(self, index: CommunityIndex, allow: Mask) -> Overview:
         if self.summaries == "extractive":
             return index.overview(allow)
-        return index.overview(allow, Writer(self.llm, self.template(index.services)))
+        return index.overview(allow, SummaryWriter(self.llm, self.template(index.services)))
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         found = np.zeros((len(queries), len(index)), np.float32)

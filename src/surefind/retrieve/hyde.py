@@ -26,7 +26,7 @@ from surefind.llm.reply import same_words, unfenced
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Index, Services, VectorIndex
-from surefind.retrieve._wrapping import View, Wrapping
+from surefind.retrieve._wrapping import Wrapped, Wrapping
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
 
@@ -89,7 +89,7 @@ def _draft(answer: Completion | SurefindError, question: str) -> str:
     return "" if same_words(text, question) else text
 
 
-class _Drafted(View):
+class _Drafted(Wrapped):
     """Searches with drafts. The last drafts are kept, because the same queries are scored after they are searched."""
 
     _last: tuple[tuple[object, ...], list[list[str]]] | None = None

@@ -20,7 +20,7 @@ from surefind.llm.reply import read_object, same_words
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Fuser, Index, Services
-from surefind.retrieve._wrapping import Row, View, Wrapping, padded
+from surefind.retrieve._wrapping import Row, Wrapped, Wrapping, padded
 from surefind.spec import Stage, require
 from surefind.types import Mask, Query, Rankings
 
@@ -33,7 +33,7 @@ _SCHEMA = {
 _MAX_TOKENS = 300
 _DEPTH = 100
 """How deep each wording is searched at least, so that a smaller k gives the head of the same ranking."""
-_LONGEST = 500
+_MAX_REWRITE_CHARS = 500
 """Most characters of a rewrite; a longer text is not a query."""
 
 
@@ -92,13 +92,13 @@ def read_rewrites(reply: str, query: str, most: int) -> list[str]:
     listed = (read_object(reply) or {}).get("queries")
     texts = [text.strip() for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
     found: list[str] = []
-    for text in (text for text in texts if 0 < len(text) <= _LONGEST):
+    for text in (text for text in texts if 0 < len(text) <= _MAX_REWRITE_CHARS):
         if not any(same_words(text, other) for other in (query, *found)):
             found.append(text)
     return found[:most]
 
 
-class _Rewritten(View):
+class _Rewritten(Wrapped):
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         if not queries or not len(self):
             found = self.plain(retriever, queries, k, allow)

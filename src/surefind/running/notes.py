@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass
-class Collected:
+class CollectedNotes:
     """The notes and costs collected so far."""
 
     notes: list[str] = field(default_factory=list)
@@ -42,13 +42,13 @@ class Collected:
 FELL_BACK = "fell back: "
 """Begins the note of an optional stage that failed, so that the ranking before it was used."""
 
-_heard: ContextVar[Collected | None] = ContextVar("collected", default=None)
+_heard: ContextVar[CollectedNotes | None] = ContextVar("collected", default=None)
 
 
 @contextlib.contextmanager
-def collecting() -> Iterator[Collected]:
+def collecting() -> Iterator[CollectedNotes]:
     """Collects all notes and costs inside the block, except those that an inner `collecting` takes."""
-    token = _heard.set(collected := Collected())
+    token = _heard.set(collected := CollectedNotes())
     try:
         yield collected
     finally:
@@ -99,7 +99,7 @@ def wait(seconds: float) -> None:
             collected.waited += seconds
 
 
-def pass_on(inner: Collected, waited: float) -> None:
+def pass_on(inner: CollectedNotes, waited: float) -> None:
     """Adds what an inner `collecting` collected to the outer one; `waited` is how long the calls took in parallel."""
     for text in inner.notes:
         note(text)

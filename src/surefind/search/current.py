@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from surefind.errors import SurefindError
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 
 BEHIND_SECONDS = 5.0
 """The time after the commit of a generation in which requests may still be answered from the one before."""
@@ -25,7 +25,7 @@ class _Shown:
     """A reader, and a time at which it was the newest one: a newer generation was committed after it. The two belong
     together. A request that compared its reader with the time of the next one served withdrawn documents."""
 
-    def __init__(self, reader: Reader, known: float) -> None:
+    def __init__(self, reader: Searcher, known: float) -> None:
         self.reader = reader
         self.known = known
 
@@ -33,7 +33,7 @@ class _Shown:
 class Current:
     """Holds the current reader, and replaces it when there is a newer generation."""
 
-    def __init__(self, newest: Callable[[], int], open_newest: Callable[[Reader | None], Reader]) -> None:
+    def __init__(self, newest: Callable[[], int], open_newest: Callable[[Searcher | None], Searcher]) -> None:
         """`newest` returns the number of the newest generation; `open` opens it, given the reader before it."""
         self._newest = newest
         self._open = open_newest
@@ -48,7 +48,7 @@ class Current:
         self.problem = ""
         """The reason why the newest generation could not be opened; empty if there was no problem."""
 
-    def get(self) -> Reader:
+    def get(self) -> Searcher:
         """Returns the reader for a new request. If there is a newer generation, it is opened in the background. The
         request waits for it if that generation may be older than `BEHIND_SECONDS`."""
         shown = self._shown
@@ -83,7 +83,7 @@ class Current:
             thread.start()
             self._thread = thread  # `close` in another thread must not wait for one that has not started
 
-    def refresh(self) -> Reader:
+    def refresh(self) -> Searcher:
         """Returns the reader of the newest generation, and opens it first if necessary."""
         with self._opening:
             shown, now = self._shown, time.monotonic()

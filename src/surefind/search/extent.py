@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from surefind.errors import UsageError
 from surefind.types import Hit
 
-MOST_AROUND = 50
+MAX_AROUND = 50
 """The most neighbours of a window."""
-_LEAST_CHARS, _MOST_CHARS = 50, 1_000_000
+_MIN_CHARS, _MAX_CHARS = 50, 1_000_000
 _WORD = 40
 """Characters searched for a space at which to cut."""
 
@@ -30,15 +30,15 @@ class Extent:
     @classmethod
     def parse(cls, text: str = "parent", max_chars: int | None = None) -> Extent:
         """Reads the text form: `parent`, `passage` or `window=N`."""
-        if max_chars is not None and not _LEAST_CHARS <= max_chars <= _MOST_CHARS:
-            raise UsageError(f"max_chars must be from {_LEAST_CHARS} to {_MOST_CHARS:,}, not {max_chars}.")
+        if max_chars is not None and not _MIN_CHARS <= max_chars <= _MAX_CHARS:
+            raise UsageError(f"max_chars must be from {_MIN_CHARS} to {_MAX_CHARS:,}, not {max_chars}.")
         if text in ("parent", "passage"):
             return cls(None if text == "parent" else 0, max_chars)
         name, _, number = text.partition("=")
-        if name == "window" and number.isascii() and number.isdigit() and int(number[:9]) <= MOST_AROUND:
+        if name == "window" and number.isascii() and number.isdigit() and int(number[:9]) <= MAX_AROUND:
             return cls(int(number), max_chars)
         raise UsageError(
-            f"Cannot read the size of the text {text!r}. Write parent, passage, or window=N with N up to {MOST_AROUND}."
+            f"Cannot read the size of the text {text!r}. Write parent, passage, or window=N with N up to {MAX_AROUND}."
         )
 
     def cut(self, hit: Hit) -> Hit:

@@ -11,7 +11,7 @@ from functools import partial
 from surefind.access import PathRule
 from surefind.errors import NotBuiltError, UsageError
 from surefind.protocols import Retriever, Services
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents, View
 from surefind.store.catalogue import Catalogue
@@ -32,7 +32,7 @@ class Opening:
     required: Sequence[Retriever]
     """The retrievers whose indexes a generation must have before it replaces another."""
 
-    def open(self, earlier: Reader | None) -> Reader:
+    def open(self, earlier: Searcher | None) -> Searcher:
         """Opens the newest generation. With an `earlier` reader, opens the same indexes and masks as that one."""
         generation, held = self._held()
         try:
@@ -43,9 +43,9 @@ class Opening:
         except BaseException:
             held.release()
             raise
-        return Reader(generation, self.catalogue, view, self.services, held)
+        return Searcher(generation, self.catalogue, view, self.services, held)
 
-    def kept(self, number: int) -> Reader:
+    def kept(self, number: int) -> Searcher:
         """Opens a generation that is kept. Raises `UsageError` if there is no such generation."""
         self.catalogue.kept(number)
         held = lease.take(self.catalogue.path.parent, number)
@@ -53,17 +53,17 @@ class Opening:
             raise UsageError(f"Generation {number} is being deleted by another process. Choose a later one.")
         try:
             generation = self.catalogue.kept(number)  # a writer may have deleted it before it had a lease
-            return Reader(generation, self.catalogue, self._view(generation.contents), self.services, held)
+            return Searcher(generation, self.catalogue, self._view(generation.contents), self.services, held)
         except BaseException:
             held.release()
             raise
 
-    def unpublished(self, contents: int) -> Reader:
+    def unpublished(self, contents: int) -> Searcher:
         """Opens a set of documents that no generation shows yet, as the generation that it will be. Only the writer may
         do so: no lease protects it."""
         members = self.catalogue.members(contents)
         next_one = Generation(self.catalogue.generation() + 1, "", len(members), contents)
-        return Reader(next_one, self.catalogue, self._view(contents), self.services, Lease(None))
+        return Searcher(next_one, self.catalogue, self._view(contents), self.services, Lease(None))
 
     def _view(self, contents: int) -> View:
         members = partial(self.catalogue.members, contents)

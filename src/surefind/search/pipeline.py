@@ -27,7 +27,7 @@ from surefind.protocols import Corpus, Fuser, Reranker, Retriever, Services
 from surefind.search.hooks import Recorder, Run, StageHooks
 from surefind.search.missing import score_missing
 from surefind.search.parents import extend, fold, short
-from surefind.search.reach import Reach
+from surefind.search.passage_source import PipelinePassages
 from surefind.store.backend import View
 from surefind.types import BoolArray, Query, Rankings
 
@@ -193,8 +193,8 @@ class Pipeline:
     ) -> Rankings:
         """Runs a reranker on all candidates; its k is their number, so none is lost. `found` are the rankings of the
         retrievers, for rerankers that ask for them."""
-        reach = Reach(self, view, services, access, queries, found)
-        return reranker.rerank(queries, best, reach, max(1, best.ids.shape[1]), services)
+        source = PipelinePassages(self, view, services, access, queries, found)
+        return reranker.rerank(queries, best, source, max(1, best.ids.shape[1]), services)
 
     @property
     def completes(self) -> bool:

@@ -26,7 +26,7 @@ from surefind.protocols import Retriever, Services
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT, hits_of, passage_hit
 from surefind.search.pipeline import Pipeline
-from surefind.search.sure import UNKNOWN, sureness
+from surefind.search.sure import UNKNOWN, confidence_of
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.facets import Facet
@@ -42,7 +42,7 @@ MAX_K = 1_000
 """The most hits that one search may request or skip."""
 
 
-class Reader:
+class Searcher:
     """Searches one generation in one layout."""
 
     def __init__(
@@ -92,7 +92,7 @@ class Reader:
             if confidence != "off":
                 whole = hits if extent == PARENT and not offset else hits_of(query, run, self.view, access, 1)
                 first = next(iter(whole), None)  # the confidence depends neither on which hits are asked for nor on k
-                sure = sureness(run, Query(query), pipeline, self.view, self._services, access, confidence, first)
+                sure = confidence_of(run, Query(query), pipeline, self.view, self._services, access, confidence, first)
                 if sure.confidence is not None and sure.confidence < min_confidence:
                     closest, hits = first, ()
         withheld = self.view.withheld(access)

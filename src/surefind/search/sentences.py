@@ -26,8 +26,8 @@ _SAYS = re.compile(r"\W*+(?:\w++\W++){2}\w")
 """A sentence that can answer something has three words."""
 _BESIDE = 0.5
 """What a sentence is worth beside a good one, as a share of the good one."""
-_LEAST, _ENDING = 3, 2
-"""A word has at least the first `_LEAST` letters of its stem, and all of the stem but `_ENDING` letters."""
+_MIN_LETTERS, _ENDING = 3, 2
+"""A word has at least the first `_MIN_LETTERS` letters of its stem, and all of the stem but `_ENDING` letters."""
 
 
 class Sentence(NamedTuple):
@@ -75,7 +75,7 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     spans = [list(_spans(text)) for text in texts]
     if not wanted:
         return spans, [[0.0] * len(cut) for cut in spans]
-    roots = [term[: max(_LEAST, len(term) - _ENDING)] for term in wanted]
+    roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
     shared = [
         [_shared(text[start:end], wanted, roots) for start, end in cut] for text, cut in zip(texts, spans, strict=True)
     ]

@@ -33,7 +33,7 @@ Wordings = Sequence[Sequence[Wording] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sureness:
+class Confidence:
     """How sure a search is of its first hit."""
 
     confidence: float | None
@@ -45,11 +45,11 @@ class Sureness:
     """The share of the query's words that occur in the documents; None if no retriever looks at words."""
 
 
-UNKNOWN = Sureness(None)
+UNKNOWN = Confidence(None)
 """Of a search that was not to find out."""
 
 
-def sureness(
+def confidence_of(
     run: Run,
     query: Query,
     pipeline: Pipeline,
@@ -58,12 +58,12 @@ def sureness(
     access: Access,
     effort: Effort = "quick",
     first: Hit | None = None,
-) -> Sureness:
+) -> Confidence:
     """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
     words = _wordings([query], pipeline, view, access)
     known = next((one[0].known / one[0].words for one in words if one and one[0].words), None)
     if not len(run.rankings.row(0)[0]):
-        return Sureness(0.0, "nothing was found", known_words=known)
+        return Confidence(0.0, "nothing was found", known_words=known)
     texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
     kind, values = _signals(run, [query], pipeline, view, words, texts)
     failed = ""
@@ -73,7 +73,7 @@ def sureness(
         except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
             failed = f"; no model read the hits: {error}"
     found = probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values)
-    return Sureness(found.p, found.words + failed, found.own, known)
+    return Confidence(found.p, found.words + failed, found.own, known)
 
 
 def signals_of(

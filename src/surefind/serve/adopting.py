@@ -7,13 +7,13 @@ from typing import Any
 
 from surefind.bench.plan import Contender, short
 from surefind.kb import KnowledgeBase
-from surefind.kb.adoption import Change, build, build_calls, missing, prepare, write
+from surefind.kb.adoption import SettingsChange, build, build_calls, missing, prepare, write
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
 from surefind.settings.config import Settings
 
 
-def change_for(base: KnowledgeBase, found: Contender) -> Change:
+def change_for(base: KnowledgeBase, found: Contender) -> SettingsChange:
     """Prepares the change of surefind.toml that makes this configuration the default."""
     name = found.pipeline.name or short(found.pipeline)
     return prepare(base.folder, name, found.pipeline, found.layout)
@@ -21,7 +21,7 @@ def change_for(base: KnowledgeBase, found: Contender) -> Change:
 
 def adopt(
     base: KnowledgeBase,
-    change: Change,
+    change: SettingsChange,
     agree: Callable[[Sequence[Calls]], None],
     report: OnProgress | None,
     say: Callable[[str], None],
@@ -44,7 +44,7 @@ def adopt(
     return {**made, "changed": True, "built": built}
 
 
-def _compared(change: Change) -> dict[str, Any]:
+def _compared(change: SettingsChange) -> dict[str, Any]:
     old = {str(one) for pipeline in change.old.pipelines.values() for one in pipeline.retrieve}
     later = [str(one) for one in change.new.named(change.new.pipeline).retrieve if str(one) not in old]
     compared = {"before": _in_use(change.old), "after": _in_use(change.new), "later": later}

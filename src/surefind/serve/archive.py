@@ -31,7 +31,7 @@ _NO_CHUNK: dict[str, Any] = {"document": "", "title": "", "headings": [], "text"
 
 
 @dataclass(frozen=True)
-class Row:
+class Rating:
     """A configuration of a benchmark, and its quality by the measure that decides."""
 
     name: str
@@ -58,18 +58,18 @@ class Saved:
     """The groups that it was made for; None if only the owner may see it."""
     measure: str = ""
     recommended: str = ""
-    rows: tuple[Row, ...] = ()
+    rows: tuple[Rating, ...] = ()
     says: str = ""
     audience: str = ""
     damaged: str = ""
     """Why the report cannot be read; empty if it can be."""
 
     @property
-    def best(self) -> Row | None:
+    def best(self) -> Rating | None:
         """The row with the highest mean."""
         return max(self.rows, key=lambda row: row.mean, default=None)
 
-    def row(self, spec: str, layout: str) -> Row | None:
+    def row(self, spec: str, layout: str) -> Rating | None:
         """Returns the row of this configuration."""
         return next((row for row in self.rows if (row.spec, row.layout) == (spec, layout)), None)
 
@@ -210,7 +210,7 @@ def _benchmark(content: dict[str, Any], path: Path) -> Saved:
         quality = row.get("measures", {}).get(measure)
         if quality:
             where = row["name"], row["spec"], row["layout"]
-            rows.append(Row(*where, quality["mean"], quality["low"], quality["high"], row["latency_ms"].get("p50")))
+            rows.append(Rating(*where, quality["mean"], quality["low"], quality["high"], row["latency_ms"].get("p50")))
     exam = content.get("exam", {})
     return Saved(
         "benchmark", path.parent.name, path, str(content.get("created", "")), exam.get("name", ""),

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from surefind.errors import ConfigError, UsageError
 from surefind.kb import KnowledgeBase
-from surefind.kb.adoption import Change, build, prepare_undo, write
+from surefind.kb.adoption import SettingsChange, build, prepare_undo, write
 from surefind.redact import redacted
 from surefind.serve.http.settings import serve_settings
 from surefind.settings.config import FILE_NAME, TEMPLATE, Settings, parse_settings
@@ -40,8 +40,7 @@ _SECRET = re.compile(
 """A name that stands for a secret, and its value. Repeats are bounded, so that no text takes long. Names that end in
 `_env` have the name of a variable."""
 _KEY = re.compile(r"\b(?:sk|sf|ghp|gho|xox[abp]|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}")
-_MOST = 200_000
-"""Characters of the settings, at most."""
+_MAX_SETTINGS_CHARS = 200_000
 
 
 class StaleError(ConfigError):
@@ -49,7 +48,7 @@ class StaleError(ConfigError):
 
 
 @dataclass(frozen=True)
-class Shown:
+class SettingsView:
     """The settings as a page shows them."""
 
     text: str
@@ -67,10 +66,10 @@ class Undoable:
     """Identifies the file's content. `undo_change` needs it."""
 
 
-def shown_settings(folder: Path) -> Shown:
+def shown_settings(folder: Path) -> SettingsView:
     """Returns the settings without secrets. If there is no file, these are the settings of `surefind init`."""
     text = _read(folder)
-    return Shown(hidden(TEMPLATE if text is None else text), _mark(text), text is not None)
+    return SettingsView(hidden(TEMPLATE if text is None else text), _mark(text), text is not None)
 
 
 def hidden(text: str) -> str:
@@ -83,18 +82,18 @@ def _marked(found: re.Match[str]) -> str:
     return f"{found[1]}{quote}{MARK}{quote}"
 
 
-def checked_settings(folder: Path, text: str, mark: str) -> Change:
+def checked_settings(folder: Path, text: str, mark: str) -> SettingsChange:
     """Returns the change that makes `text` the settings. Raises `ConfigError` if it is not valid, and `StaleError` if
     the file changed since it was shown with this mark."""
     before = _read(folder)
     if _mark(before) != mark:
         raise StaleError(f"{FILE_NAME} was changed since you opened it, so it was not written. Open it again.")
-    if len(text) > _MOST:
-        raise ConfigError(f"{FILE_NAME} may have {_MOST:,} characters at most.")
+    if len(text) > _MAX_SETTINGS_CHARS:
+        raise ConfigError(f"{FILE_NAME} may have {_MAX_SETTINGS_CHARS:,} characters at most.")
     after = _with_secrets(text.replace("\r\n", "\n"), TEMPLATE if before is None else before)
     settings = parse_settings(after, FILE_NAME)
     serve_settings(settings.serve)
-    return Change(EDIT, before, after)
+    return SettingsChange(EDIT, before, after)
 
 
 def undoable(folder: Path, edits: bool) -> Undoable | None:
@@ -106,7 +105,7 @@ def undoable(folder: Path, edits: bool) -> Undoable | None:
     return Undoable(change.name, _mark(change.before)) if edits or is_adoption(change) else None
 
 
-def undo_change(kb: KnowledgeBase, edits: bool, mark: str) -> Change:
+def undo_change(kb: KnowledgeBase, edits: bool, mark: str) -> SettingsChange:
     """Restores surefind.toml as it was before the last change, after the indexes that it needs are built. Without
     `edits`, only an adoption is undone: an edit may have restricted who reads what. Raises `UsageError` if there is
     nothing to undo, and `StaleError` if the file changed since it was shown with this mark."""
@@ -120,14 +119,14 @@ def undo_change(kb: KnowledgeBase, edits: bool, mark: str) -> Change:
     return change
 
 
-def is_adoption(change: Change) -> bool:
+def is_adoption(change: SettingsChange) -> bool:
     """Returns whether a change, or what it undoes, is the adoption of a configuration and nothing else."""
     old, new = change.old, change.new
     others = [one.name for one in fields(Settings) if one.name not in _SEARCHED]
     return change.name != EDIT and all(getattr(old, name) == getattr(new, name) for name in others)
 
 
-def save_settings(folder: Path, text: str, mark: str) -> Change:
+def save_settings(folder: Path, text: str, mark: str) -> SettingsChange:
     """Validates the text and writes it. Returns the change."""
     change = checked_settings(folder, text, mark)
     if not change.empty:

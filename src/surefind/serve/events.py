@@ -30,7 +30,7 @@ class ProgressEvent:
 
 
 @dataclass(frozen=True)
-class Message:
+class Notice:
     """Something that the owner should know."""
 
     text: str
@@ -55,8 +55,8 @@ class Failure:
     message: str
 
 
-Event = ProgressEvent | Message | Result | Failure
-_CLASSES: dict[str, type[Event]] = {kind.__name__: kind for kind in (ProgressEvent, Message, Result, Failure)}
+Event = ProgressEvent | Notice | Result | Failure
+_CLASSES: dict[str, type[Event]] = {kind.__name__: kind for kind in (ProgressEvent, Notice, Result, Failure)}
 
 
 def written(event: Event) -> str:

@@ -11,7 +11,7 @@ from surefind.graph.index import GraphIndex
 from surefind.graph.labels import labels
 from surefind.graph.view import counts
 from surefind.protocols import Retriever
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.spec import make
 from surefind.store.backends.view import LocalView
 
@@ -19,7 +19,7 @@ GRAPH = cast(Retriever, make("retrieve", "ppr(seed=[bm25])"))
 """A retriever whose index is the graph. Without vectors as seeds, it needs no encoder."""
 
 
-def graph_of(reader: Reader, access: Access) -> tuple[Graph, Communities, LocalView]:
+def graph_of(reader: Searcher, access: Access) -> tuple[Graph, Communities, LocalView]:
     """Derives the graph of the passages that a caller may read, with its communities and the view of the passages. Its
     index must be built."""
     opened = cast(LocalView, reader.view)

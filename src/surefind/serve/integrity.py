@@ -22,7 +22,7 @@ from surefind.store.backends.local import LocalBackend
 from surefind.store.failures import damaged, explaining
 from surefind.store.version import file_version
 
-_SHOWN = 5
+_MAX_LISTED = 5
 """The most damaged things that a message lists."""
 
 
@@ -190,13 +190,13 @@ def _all(work: Iterable[Callable[[], object]]) -> None:
         except SurefindError as error:
             found.append(str(error))
     if found:
-        raise DamageError(" ".join(found[:_SHOWN]))
+        raise DamageError(" ".join(found[:_MAX_LISTED]))
 
 
 def _listed(found: Iterable[str]) -> str:
     names = list(found)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return "; ".join(names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return "; ".join(names[:_MAX_LISTED]) + more
 
 
 CHECKS: dict[str, Callable[[KnowledgeBase], str]] = {

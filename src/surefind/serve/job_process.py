@@ -69,13 +69,13 @@ def _run(channel: _Channel, kind: str, folder: str, author: str, groups: list[st
     from surefind.access import Access
     from surefind.disk.folders import lead_from
     from surefind.kb import KnowledgeBase
-    from surefind.serve.events import Message, ProgressEvent, Result
+    from surefind.serve.events import Notice, ProgressEvent, Result
     from surefind.serve.progress import ProgressLog
     from surefind.serve.terminal import clean
-    from surefind.serve.work import KINDS, Task
+    from surefind.serve.work import KINDS, JobContext
 
     def say(text: str) -> None:
-        channel.send(Message(clean(text)))
+        channel.send(Notice(clean(text)))
 
     def give(value: Any) -> None:
         channel.send(Result(value))
@@ -89,7 +89,7 @@ def _run(channel: _Channel, kind: str, folder: str, author: str, groups: list[st
         KnowledgeBase.open(folder, author=author) as kb,
         ProgressLog(tell, between=SECONDS_BETWEEN) as log,
     ):
-        task = Task(kb, access, log.report, say, give)
+        task = JobContext(kb, access, log.report, say, give)
         KINDS[kind](task, **options)
 
 

@@ -24,12 +24,12 @@ from surefind.store.lock import growing_lock, patiently
 if TYPE_CHECKING:
     from surefind.bench.gate import ExamGate
 
-PATIENCE = 60.0
+PUBLISH_SECONDS = 60.0
 """Seconds that publishing waits for another writer."""
 
 
 @dataclass(frozen=True)
-class Task:
+class JobContext:
     """What the function of a job works with."""
 
     kb: KnowledgeBase
@@ -57,7 +57,7 @@ class Task:
             raise UsageError(f"This may cost money: {quoted}. Run it on the command line, and add --yes.")
 
 
-def sync(task: Task, folder: str = "") -> None:
+def sync(task: JobContext, folder: str = "") -> None:
     """Reads the sources again, or adds a folder to them. The parts of indexes are merged after the result is given,
     because that is published and stays so if this fails."""
     gate = task.gate()
@@ -68,23 +68,23 @@ def sync(task: Task, folder: str = "") -> None:
     merge_parts(task.kb, task.report, task.say)
 
 
-def publish(task: Task, version: int, approved: bool = False, revision: int | None = None) -> None:
+def publish(task: JobContext, version: int, approved: bool = False, revision: int | None = None) -> None:
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
     needed = task.kb.settings.desk.approvals if approved else 0
     do = partial(task.kb.publish, version, task.report, gate, needed, revision, task.say)
-    number = patiently(do, PATIENCE)
+    number = patiently(do, PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 
-def retire(task: Task, document: str) -> None:
+def retire(task: JobContext, document: str) -> None:
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
-    number = patiently(partial(task.kb.retire, document, task.report, gate), PATIENCE)
+    number = patiently(partial(task.kb.retire, document, task.report, gate), PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 
-def bench(task: Task, exam: str | None = None, preset: str | None = None) -> None:
+def bench(task: JobContext, exam: str | None = None, preset: str | None = None) -> None:
     from surefind.bench.files import write_files
     from surefind.bench.llm_calls import llm_calls
     from surefind.bench.run import known_item_exam, run_bench
@@ -105,7 +105,7 @@ def bench(task: Task, exam: str | None = None, preset: str | None = None) -> Non
     task.give({**report, "page": str(write_files(report, report_folder(kb.data, report)))})
 
 
-def study(task: Task, study: str, exam: str | None = None) -> None:
+def study(task: JobContext, study: str, exam: str | None = None) -> None:
     from surefind.study.corpora import Wanted, flags_of, open_collections
     from surefind.study.desk import Options
     from surefind.study.files import folder_of, write_files
@@ -126,7 +126,7 @@ def study(task: Task, study: str, exam: str | None = None) -> None:
     task.give({**made, "page": str(write_files(made, folder_of(task.kb.data, made)))})
 
 
-def pool(task: Task, exam: str, judge: str) -> None:
+def pool(task: JobContext, exam: str, judge: str) -> None:
     """Collects the passages that judges of an exam will see."""
     from surefind.exam.judging import Judging
 
@@ -136,7 +136,7 @@ def pool(task: Task, exam: str, judge: str) -> None:
     task.give({"name": exam, "judge": judge, "questions": len(session.pool)})
 
 
-def graph(task: Task) -> None:
+def graph(task: JobContext) -> None:
     """Builds the graph's index, and counts what the caller may read. Later syncs keep it only if a pipeline uses it."""
     from surefind.serve.graph_figures import GRAPH, figures, graph_of
 
@@ -145,7 +145,7 @@ def graph(task: Task) -> None:
     task.give(figures(*found[:2]))
 
 
-def adopt(task: Task, folder: str, row: str) -> None:
+def adopt(task: JobContext, folder: str, row: str) -> None:
     """Makes a row of a report the default of the knowledge base."""
     from surefind.bench.names import find_in
     from surefind.bench.saved import read_report

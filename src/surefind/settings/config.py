@@ -15,7 +15,7 @@ from surefind.desk.settings import DeskSettings
 from surefind.disk.folders import DATA_FOLDER as DATA_FOLDER
 from surefind.disk.folders import FILE_NAME as FILE_NAME
 from surefind.errors import ConfigError, SpecError, UsageError, choices
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, FollowLinks
 from surefind.llm.settings import LLMSettings
@@ -42,7 +42,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
         "keep_generations": int,
         "gate": bool,
         "gate_margin": (int, float),
-        **{f"max_{f.name}": (int, float) for f in fields(Limits)},
+        **{f"max_{f.name}": (int, float) for f in fields(FileLimits)},
     },
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int, "confidence": str, "min_confidence": (int, float), "filters": list},
@@ -69,7 +69,7 @@ class Settings:
     k: int = 10
     files: FileRules = field(default_factory=FileRules)
     readers: Readers = field(default_factory=Readers)
-    limits: Limits = field(default_factory=Limits)
+    limits: FileLimits = field(default_factory=FileLimits)
     bench: Mapping[str, Any] = field(default_factory=dict)
     llm: LLMSettings = field(default_factory=LLMSettings)
     keep: int = 3
@@ -276,12 +276,12 @@ class _SettingsReader:
                 raise self.error("sync", "readers", str(error)) from None
         return Readers(tuple(specs))
 
-    def limits(self, sync: dict[str, Any]) -> Limits:
-        given = {f.name: sync[f"max_{f.name}"] for f in fields(Limits) if f"max_{f.name}" in sync}
+    def limits(self, sync: dict[str, Any]) -> FileLimits:
+        given = {f.name: sync[f"max_{f.name}"] for f in fields(FileLimits) if f"max_{f.name}" in sync}
         for name, value in given.items():
             if value <= 0:
                 raise self.error("sync", f"max_{name}", f"max_{name} must be above 0, not {value}.")
-        return Limits(**given)
+        return FileLimits(**given)
 
     def llm(self) -> LLMSettings:
         given = self.data.get("llm", {})

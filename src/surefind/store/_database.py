@@ -11,7 +11,7 @@ from surefind.disk.folders import private_folder
 from surefind.errors import StoreError
 from surefind.store._schema import FORMAT
 from surefind.store.checked import CheckedRows, open_to_write, unreadable
-from surefind.store.connection import Connection, Connections, Lent, closed, connect_to_read, version
+from surefind.store.connection import Connection, ConnectionPool, Lent, closed, connect_to_read, version
 from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
 
@@ -22,7 +22,7 @@ class CatalogueRows(CheckedRows):
     def __init__(self, path: Path, readonly: bool = False) -> None:
         super().__init__(None, FORMAT.tables, partial(damaged, path.parent))
         self.path = path
-        self._reading = Connections(path, _open_to_read) if readonly else None
+        self._reading = ConnectionPool(path, _open_to_read) if readonly else None
         self._writing = None if readonly else Lent(open_catalogue(path), path.parent)
 
     @property

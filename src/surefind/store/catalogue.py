@@ -104,7 +104,7 @@ class Catalogue:
             raise UsageError(f"There is no generation {number}. Kept generations: {listed}.")
         return found
 
-    def contents(self) -> int:
+    def snapshot_id(self) -> int:
         """Returns the number of the set that the current generation shows; 0 before the first."""
         found = self.current()
         return found.contents if found else 0
@@ -153,7 +153,7 @@ class Catalogue:
         """Returns the number of the set that new versions are written on top of. It holds what the current generation
         shows, and no set is newer. After a rollback it is a copy of the earlier set, which stays invisible until
         something is committed."""
-        shown, newest = self.contents(), self.newest()
+        shown, newest = self.snapshot_id(), self.newest()
         if shown == newest:
             return shown
         with self.transaction():

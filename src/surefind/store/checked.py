@@ -15,7 +15,7 @@ from typing import Any
 
 from surefind.errors import NewerStoreError, StoreError
 from surefind.store.checksums import Tables, checksum, joined_checksum
-from surefind.store.connection import MEMORY, PATIENCE, Connection, connect, transaction, version
+from surefind.store.connection import BUSY_SECONDS, MEMORY, Connection, connect, transaction, version
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
 
 
 def open_to_write(
-    path: Path, wanted: Format, shown: Path, patience: float = PATIENCE, pragmas: Sequence[str] = ()
+    path: Path, wanted: Format, shown: Path, patience: float = BUSY_SECONDS, pragmas: Sequence[str] = ()
 ) -> Connection:
     """Opens a file after making it, if it is new. Errors name it as `shown`."""
     db = connect(path, patience=patience)

@@ -21,7 +21,7 @@ from surefind.store.checked import (
     open_to_write,
     unreadable,
 )
-from surefind.store.connection import PATIENCE, Connection, Connections, connect_to_read, version
+from surefind.store.connection import BUSY_SECONDS, Connection, ConnectionPool, connect_to_read, version
 from surefind.store.failures import explained
 
 
@@ -37,7 +37,7 @@ class FileKind:
     marked: bool = False
     """Whether a mark beside it has the number of the last session (`store.session`), so that a file from an earlier
     time is noticed."""
-    patience: float = PATIENCE
+    patience: float = BUSY_SECONDS
     """Seconds that a statement waits for other processes."""
     pragmas: Sequence[str] = ()
     """Settings of a connection."""
@@ -53,8 +53,8 @@ class CheckedFile:
         self.path, self.kind = path, kind
         self.mark = path.with_name(f"{path.name}-session")
         """Whoever moves the file away moves it, too."""
-        self._connections = Connections(self.path, self._connect)
-        self._empty = Connections(self.path, lambda _: open_empty(kind.format))
+        self._connections = ConnectionPool(self.path, self._connect)
+        self._empty = ConnectionPool(self.path, lambda _: open_empty(kind.format))
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[CheckedRows]:

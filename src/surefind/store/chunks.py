@@ -17,14 +17,13 @@ from surefind.errors import StoreError
 from surefind.store._database import CatalogueRows
 from surefind.store._schema import CHUNK, TABLES
 from surefind.store.checksums import checksum, chunk_digest
-from surefind.store.rows import Entry, Member
+from surefind.store.rows import ChunkEntry, Member
 from surefind.store.versions import LIVE, Versions, batched
 from surefind.text.places import line_mark, line_of
 from surefind.types import Chunk, Place
 
-_MOST = 500
-"""The most chunks that one statement reads."""
-_AT_ONCE = 100_000
+_CHUNKS_A_STATEMENT = 500
+_ROWS_AT_ONCE = 100_000
 """The rows that are Python objects at a time."""
 Numbers = NDArray[np.int64]
 """A row for each chunk: (version, seq, id, start, end, start and end of the passage that a search returns)."""
@@ -103,7 +102,7 @@ class ChunkRows:
             f"JOIN chunks c ON c.layout = :l AND c.version = v.row WHERE {LIVE} ORDER BY v.id, v.row, c.seq",
             {"l": layout, "s": contents},
         )
-        parts = [self._numbers(some) for some in iter(lambda: rows.fetchmany(_AT_ONCE), [])]
+        parts = [self._numbers(some) for some in iter(lambda: rows.fetchmany(_ROWS_AT_ONCE), [])]
         made = np.concatenate([np.zeros((0, 7), np.int64), *parts])
         self._check_whole(layout, self._digests(layout, contents), made)
         return made
@@ -112,7 +111,7 @@ class ChunkRows:
         """Returns a row for every chunk of these versions, in their order. Raises `DamagedError` as `rows` does."""
         made = np.zeros((0, 7), np.int64)
         digests: dict[int, int] = {}
-        for few in batched(versions, _MOST):
+        for few in batched(versions, _CHUNKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
             here = f"layout = ? AND version IN ({marks})"
             rows = self._db.execute(
@@ -171,7 +170,7 @@ class ChunkRows:
     def every(self, layout: int, versions: Sequence[int]) -> Iterator[tuple[int, int, Chunk]]:
         """Yields (version, seq, chunk) of every chunk of these versions, with few statements for hundreds of versions.
         A document's text is read once: once per chunk would take time quadratic in its length."""
-        for some in batched(versions, _MOST):
+        for some in batched(versions, _CHUNKS_A_STATEMENT):
             marks = ",".join("?" * len(some))
             found = self._db.execute(f"SELECT row, id, title, length FROM versions WHERE row IN ({marks})", some)
             about = {row: (document_id, title, length) for row, document_id, title, length in found}
@@ -191,13 +190,13 @@ class ChunkRows:
 
     def entries(
         self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None
-    ) -> list[Entry]:
+    ) -> list[ChunkEntry]:
         """Reads chunks by (version, seq), with the facts of their documents; with `spans`, reads these spans of the
         documents in place of the chunks, and their lines. It uses two statements for up to 500 chunks, since threads
         wait for each other between statements. A chunk that a writer has deleted since is missing from the list."""
-        rows: dict[tuple[int, int], Entry] = {}
-        for at in range(0, len(wanted), _MOST):
-            some = wanted[at : at + _MOST]
+        rows: dict[tuple[int, int], ChunkEntry] = {}
+        for at in range(0, len(wanted), _CHUNKS_A_STATEMENT):
+            some = wanted[at : at + _CHUNKS_A_STATEMENT]
             found = self._db.execute(
                 f"WITH wanted (version, seq) AS (VALUES {','.join(['(?,?)'] * len(some))}) "
                 f"SELECT {_CHUNK}, {_VERSION} "
@@ -252,23 +251,23 @@ class ChunkRows:
         self._db.execute(f"DELETE FROM indexes WHERE contents NOT IN ({listed})")
 
 
-def _found(chunk: Sequence[Any], version: Sequence[Any]) -> Entry:
+def _found(chunk: Sequence[Any], version: Sequence[Any]) -> ChunkEntry:
     """Joins a row of `chunks` and its row of `versions`; the text is still missing."""
     _, number, _, _, start, end, headings, context, *_ = chunk
     _, document_id, source, path, *_, title, _, metadata, _, places, _, _, _, _ = version
     listed = tuple(Place(*place) for place in json.loads(places)) if places != "[]" else ()
     above = tuple(json.loads(headings)) if headings != "[]" else ()
     about = json.loads(metadata) if metadata != "{}" else {}
-    return Entry(document_id, start, end, "", above, context, title, about, number, listed, source, path)
+    return ChunkEntry(document_id, start, end, "", above, context, title, about, number, listed, source, path)
 
 
-def _line_start(entry: Entry, start: int) -> int:
+def _line_start(entry: ChunkEntry, start: int) -> int:
     """The character from which the text must be read so that lines can be counted."""
     mark = line_mark(entry.places, start)
     return mark.start if mark else start
 
 
-def _with_text(entry: Entry, span: tuple[int, int], text: str, at: int) -> Entry:
+def _with_text(entry: ChunkEntry, span: tuple[int, int], text: str, at: int) -> ChunkEntry:
     """Adds the text of a span, which was read from `at` on, and its first and last line."""
     start, end = span
     first = line_of(entry.places, start, text, at)

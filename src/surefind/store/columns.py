@@ -20,7 +20,7 @@ from surefind.types import BoolArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class MetaColumn:
     """The values of one metadata key."""
 
     values: list[str]
@@ -40,14 +40,14 @@ class Column:
 class Columns:
     """The columns of all metadata keys, by key, and `path`, the folders above each document."""
 
-    def __init__(self, columns: Mapping[str, Column], names: Sequence[str] = ()) -> None:
+    def __init__(self, columns: Mapping[str, MetaColumn], names: Sequence[str] = ()) -> None:
         self._columns = columns
         self._names = names
 
     def __contains__(self, key: str) -> bool:
         return key == PATH or key in self._columns
 
-    def __getitem__(self, key: str) -> Column:
+    def __getitem__(self, key: str) -> MetaColumn:
         return self._folders if key == PATH else self._columns[key]
 
     def of(self, names: Sequence[str]) -> Columns:
@@ -55,7 +55,7 @@ class Columns:
         return Columns(self._columns, names)
 
     @cached_property
-    def _folders(self) -> Column:
+    def _folders(self) -> MetaColumn:
         """The folders of the documents. They are made of the ids, so that no sync has to write them."""
         known: dict[str, int] = {}
         pairs = [
@@ -64,7 +64,7 @@ class Columns:
             for folder in folders_of(name)
         ]
         documents, codes = np.array(pairs, np.int32).reshape(-1, 2).T
-        return Column(list(known), documents, codes)
+        return MetaColumn(list(known), documents, codes)
 
     def keys_of(self, documents: BoolArray) -> list[str]:
         """Returns the keys that at least one of these documents has."""
@@ -90,7 +90,7 @@ class Columns:
                     documents += having
                     found += [known.setdefault(item.lower(), len(known))] * len(having)
         return cls(
-            {key: Column(spelled[key], *(np.array(side, np.int32) for side in pairs[key])) for key in sorted(codes)}
+            {key: MetaColumn(spelled[key], *(np.array(side, np.int32) for side in pairs[key])) for key in sorted(codes)}
         )
 
     def save(self, folder: Path) -> None:
@@ -116,7 +116,7 @@ class Columns:
         check_range("documents", documents, 0, count)
         ends = np.cumsum(sizes)[:-1]
         parts = zip(np.split(documents, ends), np.split(codes, ends), strict=True)
-        made = {key: Column(strings(key, listed[key]), *part) for key, part in zip(listed, parts, strict=False)}
+        made = {key: MetaColumn(strings(key, listed[key]), *part) for key, part in zip(listed, parts, strict=False)}
         for key, column in made.items():
             check_range(key, column.codes, 0, len(column.values))
         return cls(made)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from surefind.errors import ClosedError
 from surefind.store.checksums import register
 
-PATIENCE = 30.0
+BUSY_SECONDS = 30.0
 """Seconds that a statement waits for other processes."""
 MEMORY = Path(":memory:")
 """The path of a file in memory."""
@@ -60,7 +60,7 @@ class _Cursor(sqlite3.Cursor):
     holder: Lent | None = None
 
 
-def connect(path: Path, mode: str = "", patience: float = PATIENCE) -> Connection:
+def connect(path: Path, mode: str = "", patience: float = BUSY_SECONDS) -> Connection:
     """Opens a SQLite file, the only way to do so. Statements outside of a `transaction` are committed one by one.
     `mode` has options of SQLite, such as `mode=ro`."""
     where = f"file:{quote(str(path))}?{mode}" if mode else str(path)
@@ -135,7 +135,7 @@ class _Closing:
         self._connection.close()
 
 
-class Connections:
+class ConnectionPool:
     """One connection for each thread to the file `path`. `connect` makes it when the thread first asks."""
 
     def __init__(self, path: Path, connect: Callable[[Path], Connection]) -> None:

@@ -18,14 +18,14 @@ import numpy as np
 
 from surefind.access import PATH, Filter
 from surefind.errors import UsageError
-from surefind.store.columns import Column, Columns
+from surefind.store.columns import Columns, MetaColumn
 from surefind.types import BoolArray
 
-FEWEST, MOST = 2, 50
+MIN_VALUES, MAX_VALUES = 2, 50
 """How many values a facet may have. One value tells nothing apart, and hundreds cannot be shown."""
-_FEW = 5
+_MAX_UNSHARED = 5
 """So many values help also if each of them is on one document: small knowledge bases have few documents."""
-_SHARE = 0.02
+_MIN_SHARE = 0.02
 """The share of the documents that must have a key."""
 _NEVER = ("acl", "title")
 """Metadata that nobody filters by."""
@@ -51,7 +51,7 @@ def facets_of(
     for key in [key for key in keys if key in known] or [key for key in known if key not in _NEVER]:
         column = columns[key]
         shown = _folders(column, seen, where) if key == PATH else _values(key, column, seen)
-        if len(shown) < FEWEST or not (keys or key == PATH or _helps(column, shown, seen)):
+        if len(shown) < MIN_VALUES or not (keys or key == PATH or _helps(column, shown, seen)):
             continue
         fits = seen.copy()
         for other, documents in accepted:
@@ -66,22 +66,22 @@ def facets_of(
     return tuple(found)
 
 
-def _values(key: str, column: Column, seen: BoolArray) -> list[int]:
+def _values(key: str, column: MetaColumn, seen: BoolArray) -> list[int]:
     """Returns the codes of the values that can be chosen; none if these documents have too many values."""
     codes = np.flatnonzero(np.bincount(column.codes[seen[column.documents]])).tolist()
-    return [] if len(codes) > MOST else [code for code in codes if _can_filter(key, column.values[code])]
+    return [] if len(codes) > MAX_VALUES else [code for code in codes if _can_filter(key, column.values[code])]
 
 
-def _helps(column: Column, shown: Sequence[int], seen: BoolArray) -> bool:
+def _helps(column: MetaColumn, shown: Sequence[int], seen: BoolArray) -> bool:
     """Returns whether a key tells documents apart that people would tell apart."""
     having = len(np.unique(column.documents[seen[column.documents]]))
     values = [column.values[code] for code in shown]
     addresses = sum(value.lower().startswith(_ADDRESSES) for value in values)
-    enough = having >= _SHARE * int(np.count_nonzero(seen)) and len(shown) <= max(_FEW, having / 2)
+    enough = having >= _MIN_SHARE * int(np.count_nonzero(seen)) and len(shown) <= max(_MAX_UNSHARED, having / 2)
     return enough and addresses * 2 < len(values)
 
 
-def _folders(column: Column, seen: BoolArray, where: Sequence[Filter]) -> list[int]:
+def _folders(column: MetaColumn, seen: BoolArray, where: Sequence[Filter]) -> list[int]:
     """Returns the codes of the folders that can be chosen: the first level on which there is a choice, and what is in
     the folders that are chosen."""
     codes = np.flatnonzero(np.bincount(column.codes[seen[column.documents]])).tolist()
@@ -94,10 +94,10 @@ def _folders(column: Column, seen: BoolArray, where: Sequence[Filter]) -> list[i
     chosen = {value for one in where if one.key == PATH and one.operator == "=" for value in one.values} - {top.lower()}
     opened = [code for folder, inner in below.items() if folder.lower() in chosen for code in inner]
     picked = [code for code in codes if column.values[code].lower() in chosen]
-    return list(dict.fromkeys([*level[:MOST], *picked, *opened[:MOST]]))
+    return list(dict.fromkeys([*level[:MAX_VALUES], *picked, *opened[:MAX_VALUES]]))
 
 
-def _counts(column: Column, shown: Sequence[int], documents: BoolArray) -> list[int]:
+def _counts(column: MetaColumn, shown: Sequence[int], documents: BoolArray) -> list[int]:
     """Returns how many of these documents have each of the shown values. A document that lists a value twice counts
     once."""
     row_of = np.full(len(column.values), -1, np.int32)

@@ -25,18 +25,18 @@ from surefind.store.table import Longs
 from surefind.types import Chunk, IntArray
 
 PARTS = "parts.json"
-LEAST = 20_000
+MIN_PARTED_CHUNKS = 20_000
 """The fewest chunks of an index that consists of parts. Below, all of it is written again in about a second."""
-SHARE = 4
+MERGE_SHARE = 4
 """`merge` merges all parts if more than one chunk in this many is gone from the largest part, or is outside it."""
-MOST = 2
-"""As `SHARE`, for an index that is being made: if nobody called `merge`, or each time it was interrupted."""
-_TIMES = 2
+BUILD_SHARE = 2
+"""As `MERGE_SHARE`, for an index that is being made: if nobody called `merge`, or each time it was interrupted."""
+_MERGE_RATIO = 2
 """A part is merged with the new chunks unless it is more than this many times as large."""
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class StoredPart:
     """A part on disk: its key, and the place of each of its chunks in the whole; -1 if the chunk is gone."""
 
     key: str
@@ -51,7 +51,7 @@ class Piece:
 class _Whole:
     """An index of parts, to be saved."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[StoredPart]
     index: Index
 
     def save(self, folder: Path) -> None:
@@ -98,9 +98,9 @@ class Parts:
                 raise CorruptIndexError(f"The index in {self.store.folder / key} does not fit its parts.")
         return self.store.read(key, lambda folder: retriever.join(parts, services, folder))
 
-    def _pieces(self, folder: Path) -> list[Piece]:
+    def _pieces(self, folder: Path) -> list[StoredPart]:
         keys = self.keys(folder.name)
-        return [Piece(key, read_array(folder / f"places-{i}.npy", np.int32)) for i, key in enumerate(keys)]
+        return [StoredPart(key, read_array(folder / f"places-{i}.npy", np.int32)) for i, key in enumerate(keys)]
 
     def crowded(self, key: str) -> bool:
         """Returns whether `merge` should merge the parts of an index, and has not done so."""
@@ -110,7 +110,7 @@ class Parts:
             pieces = self.store.read(key, self._pieces)
         except CorruptIndexError:  # the next sync makes it again
             return False
-        return len(pieces) > 1 and _scattered(pieces, sum(piece.alive for piece in pieces), SHARE)
+        return len(pieces) > 1 and _scattered(pieces, sum(piece.alive for piece in pieces), MERGE_SHARE)
 
     def merge(
         self,
@@ -131,7 +131,7 @@ class Parts:
         self.store.save(_merged_key(key), made, retriever.index_spec)
         return _merged_key(key)
 
-    def left(self, key: str, count: int, origin: IntArray) -> list[Piece]:
+    def left(self, key: str, count: int, origin: IntArray) -> list[StoredPart]:
         """Returns the sound parts of an earlier index of `count` chunks, with places in the new one. `origin` has the
         earlier place of each chunk, or -1. An index without parts, or whose parts were merged, is one part; a damaged
         part is deleted."""
@@ -139,7 +139,7 @@ class Parts:
         now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
         whole = _merged_key(key) if self.store.sound(_merged_key(key)) else key
         pieces = (self.store.read(key, self._pieces) if whole == key else []) or [
-            Piece(whole, np.arange(count, dtype=np.int32))
+            StoredPart(whole, np.arange(count, dtype=np.int32))
         ]
         found = []
         for piece in pieces:
@@ -147,14 +147,14 @@ class Parts:
                 self.store.drop(piece.key)
                 continue
             places = np.where(piece.places >= 0, now[np.maximum(piece.places, 0)], -1).astype(np.int32)
-            found.append(Piece(piece.key, places))
+            found.append(StoredPart(piece.key, places))
         return [piece for piece in found if piece.alive]
 
     def grow(
         self,
         key: str,
         count: int,
-        pieces: Sequence[Piece],
+        pieces: Sequence[StoredPart],
         chunks_at: Callable[[Longs], Sequence[Chunk]],
         retriever: Growing,
         services: Services,
@@ -173,13 +173,13 @@ class Parts:
                 reuse = self._reuse(merged, others, count, retriever, services)
                 made = retriever.build(chunks_at(others), services, reuse, progress)
                 self.store.save(own, made, retriever.index_spec)
-            kept = [*kept, Piece(own, others.astype(np.int32))]
+            kept = [*kept, StoredPart(own, others.astype(np.int32))]
         if [piece.key for piece in kept] != [key]:
             parts = [Part(self.store.load(one.key, retriever, services), one.places) for one in kept]
             self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec)
 
     def _reuse(
-        self, merged: Sequence[Piece], others: Longs, count: int, retriever: Growing, services: Services
+        self, merged: Sequence[StoredPart], others: Longs, count: int, retriever: Growing, services: Services
     ) -> Reuse | None:
         """Returns the parts that are merged into the new one as one index, and the place of each chunk in it."""
         if not merged:
@@ -198,25 +198,25 @@ class Parts:
         return Reuse(retriever.join(parts, services), numbers[others])
 
 
-def staying(pieces: Sequence[Piece], count: int) -> list[Piece]:
+def staying(pieces: Sequence[StoredPart], count: int) -> list[StoredPart]:
     """Returns the parts that stay as they are in an index of `count` chunks, the largest first. The others are merged
     into the new part."""
-    if not pieces or count < LEAST:
+    if not pieces or count < MIN_PARTED_CHUNKS:
         return []
-    if _scattered(pieces, count, MOST):
+    if _scattered(pieces, count, BUILD_SHARE):
         return []
     largest, *smaller = sorted(pieces, key=lambda piece: piece.alive, reverse=True)
     added = count - sum(piece.alive for piece in pieces)
     kept = [largest]
     for piece in reversed(smaller):
-        if len(kept) == 1 and piece.alive <= _TIMES * added:
+        if len(kept) == 1 and piece.alive <= _MERGE_RATIO * added:
             added += piece.alive
         else:
             kept.insert(1, piece)
     return kept
 
 
-def _scattered(pieces: Sequence[Piece], count: int, share: int) -> bool:
+def _scattered(pieces: Sequence[StoredPart], count: int, share: int) -> bool:
     """Whether more than one chunk in `share` is gone from the largest part, or outside it."""
     largest = max(pieces, key=lambda piece: piece.alive)
     gone, outside = len(largest.places) - largest.alive, count - largest.alive

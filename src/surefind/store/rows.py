@@ -117,7 +117,7 @@ class Generation:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChunkEntry:
     """A stored chunk, with the facts of its document."""
 
     document: str

@@ -8,7 +8,7 @@ from typing import overload
 import numpy as np
 
 from surefind.store.chunks import ChunkRows
-from surefind.store.table import Longs, Table
+from surefind.store.table import ChunkTable, Longs
 from surefind.types import Chunk
 
 _BLOCK = 2_048
@@ -18,7 +18,7 @@ _BLOCK = 2_048
 class StoredChunks(Sequence[Chunk]):
     """The chunks at some places of a table, in order. Only the block that was used last is in memory."""
 
-    def __init__(self, rows: ChunkRows, layout: int, table: Table, places: Longs) -> None:
+    def __init__(self, rows: ChunkRows, layout: int, table: ChunkTable, places: Longs) -> None:
         self._rows = rows
         self._layout = layout
         self._table = table

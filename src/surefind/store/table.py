@@ -33,14 +33,14 @@ _CONTEXT_FORMAT = 2
 _WRITTEN = re.compile(r"\bllm_")
 """Matches layouts in which a language model writes contexts. Such contexts can differ for the same document and layout,
 so they are part of the fingerprint."""
-_AT_ONCE = 10_000
+_HASHED_AT_ONCE = 10_000
 """The documents that are hashed together."""
 _COLUMNS = ("version", "seq", "id", "start", "end", "parent_start", "parent_end")
 Longs = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ChunkTable:
     """The chunks of a set in one layout, and the documents they are from."""
 
     layout: str
@@ -64,7 +64,7 @@ class Table:
     """Whether ids were changed because two chunks had the same one."""
 
     @classmethod
-    def build(cls, layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> Table:
+    def build(cls, layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> ChunkTable:
         """Builds the table from the members of a set and its chunk rows, both in order of document id."""
         made = rows.T.copy()
         ids = made[2].copy()
@@ -128,7 +128,7 @@ class Table:
         numbers = numbers.reshape(-1).astype(np.int64)
         return numbers if len(numbers) and int(numbers.max()) + 1 < len(self) else None
 
-    def origin(self, earlier: Table) -> IntArray:
+    def origin(self, earlier: ChunkTable) -> IntArray:
         """Returns, for each place, the place of the same chunk in an earlier table, or -1. A chunk is the same only in
         the same version: in another version its context may differ."""
         own, other = (table.rows[0] << 24 | table.rows[1] for table in (self, earlier))
@@ -164,7 +164,7 @@ class Table:
         self.columns.save(folder)
 
     @classmethod
-    def load(cls, folder: Path) -> Table:
+    def load(cls, folder: Path) -> ChunkTable:
         """Reads a table; its arrays are mapped into memory."""
         about = json.loads((folder / "table.json").read_text(encoding="utf-8"))
         rows = read_array(folder / "rows.npy", np.int64, ndim=2)
@@ -202,7 +202,7 @@ def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: 
     """Hashes the documents and the spans of their chunks. The layout's spec alone is not enough, since another release
     may cut the same text elsewhere."""
     digest = hashlib.blake2b(f"{layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
-    for some in batched(members, _AT_ONCE):
+    for some in batched(members, _HASHED_AT_ONCE):
         digest.update("".join(f"{member.document}\0{member.content}\0" for member in some).encode())
     digest.update(np.ascontiguousarray(rows[3:].T).tobytes())
     for context in contexts:

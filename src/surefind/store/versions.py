@@ -23,8 +23,7 @@ LIVE = "added <= :s AND removed > :s"
 """The SQL condition on a row of `members` that set :s holds the version."""
 _OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORDER BY v.id, v.row"
 """The end of an SQL statement that reads the versions of set :s, in order of document id."""
-_MOST = 500
-"""The most blocks of text that one statement reads."""
+_BLOCKS_A_STATEMENT = 500
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
 """The SQL condition that no set holds a version and that it is not retired."""
 _ENDING = "ending"
@@ -226,7 +225,7 @@ class Versions:
         out."""
         names = {row[0]: row[2] for row in self._database.every("sources")}
         found: dict[int, About] = {}
-        for few in batched(versions, _MOST):
+        for few in batched(versions, _BLOCKS_A_STATEMENT):
             for row in self._database.rows("versions", f"WHERE row IN ({','.join('?' * len(few))})", few):
                 number, document_id, source, path, *_, title, _, _, _, _, length, _, _, created = row
                 found[number] = About(document_id, number, title, names.get(source, ""), path, length, created)
@@ -240,7 +239,7 @@ class Versions:
         """Returns the texts of (version, start, end) spans. Only the blocks that they touch are read, each once."""
         wanted = {at for span in spans for at in _blocks(*span)}
         found: dict[int, str] = {}
-        for few in batched(sorted(wanted), _MOST):
+        for few in batched(sorted(wanted), _BLOCKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
             rows = self._db.execute(f"SELECT place, text, checksum FROM texts WHERE place IN ({marks})", few)
             found.update((place, text) for place, text, seal in rows if seal == text_checksum(place, text))
@@ -267,7 +266,7 @@ class Versions:
     def titles(self, versions: Sequence[int]) -> dict[int, str]:
         """Returns the titles of versions, for lists of many. They are not checked: `about` does so, and reads more."""
         found: dict[int, str] = {}
-        for few in batched(versions, _MOST):
+        for few in batched(versions, _BLOCKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
             found.update(self._db.execute(f"SELECT row, title FROM versions WHERE row IN ({marks})", few))
         return found
@@ -297,7 +296,7 @@ class Versions:
     def _versions(self, found: Sequence[tuple[Any, ...]], generations: Sequence[Generation]) -> Iterator[Version]:
         """Yields these rows as versions, the last one first."""
         held: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for few in batched([row[0] for row in found], _MOST):
+        for few in batched([row[0] for row in found], _BLOCKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
             rows = self._db.execute(f"SELECT version, added, removed FROM members WHERE version IN ({marks})", few)
             for version, added, removed in rows:

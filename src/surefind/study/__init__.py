@@ -19,6 +19,6 @@ stopped run continues where it stopped. It also adds to each result the names th
 (`result["left_out"]`), and `values.Table` shows them. A result with `problems` (models that failed), or with
 `"provisional": True` (something is not installed), is shown but not stored.
 
-`desk.Desk` is what a stage works with: the knowledge base, the exam, the options, `contenders`, `score` and `latency`.
+`desk.RunContext` is what a stage uses: the knowledge base, the exam, the options, `contenders`, `score` and `latency`.
 `scores.summary` turns scores into plain data, and `scores.judge` says whether a collection agrees with a claim.
 """

@@ -32,12 +32,12 @@ def load_tables(study: str, names: Mapping[str, Any]) -> dict[str, tuple[TableSp
     text = files("surefind.study.studies").joinpath(f"{study}.toml").read_text(encoding="utf-8")
     found: dict[str, tuple[TableSpec, ...]] = {}
     for entry in tomllib.loads(text)["tables"]:
-        made = _Reader(names, entry).table()
+        made = _TableReader(names, entry).table()
         found[made.stage] = (*found.get(made.stage, ()), made)
     return found
 
 
-class _Reader:
+class _TableReader:
     """Reads one table."""
 
     def __init__(self, names: Mapping[str, Any], entry: Mapping[str, Any]) -> None:

@@ -48,7 +48,7 @@ class Collection:
     """The questions of the exam that were not drawn, for stages that tune something."""
 
 
-class Desk:
+class RunContext:
     """One collection and the options of the run. Made once for each collection."""
 
     def __init__(
@@ -62,9 +62,9 @@ class Desk:
         self.bench = Bench(collection.kb, report, fresh)
         self._fresh = fresh
 
-    def on(self, exam: Exam) -> Desk:
+    def on(self, exam: Exam) -> RunContext:
         """The same desk with other questions."""
-        return Desk(replace(self.collection, exam=exam), self.options, self.report, self._fresh)
+        return RunContext(replace(self.collection, exam=exam), self.options, self.report, self._fresh)
 
     @cached_property
     def layout(self) -> Layout | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from surefind.bench.engine import OWNER, Scored
 from surefind.measure.lss import Labeller
 from surefind.search.missing import score_missing
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.train.material import Half, Missing
 from surefind.types import Query
 
 
-def half_of(desk: Desk, scored: Scored, missing: Missing = None) -> Half:
+def half_of(desk: RunContext, scored: Scored, missing: Missing = None) -> Half:
     """The questions with the rankings of the first contender's retrievers. With `missing=score`, every retriever scores
     every candidate."""
     (contender, *_), exam = scored.plan.contenders, scored.plan.exam

@@ -22,8 +22,8 @@ from surefind.errors import SurefindError
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
 from surefind.store.needs import identity
-from surefind.study.desk import Collection, Desk, Options, asks_model
-from surefind.study.stage import Before, Stage, Study
+from surefind.study.desk import Collection, Options, RunContext, asks_model
+from surefind.study.stage import Before, Study, StudyPart
 from surefind.study.values import NEEDS_LLM, Column, Result, Table
 
 FOLDER = "studies"
@@ -46,7 +46,7 @@ class StudyRun:
     fresh: bool = field(default=False, compare=False)
 
     @property
-    def stages(self) -> tuple[Stage, ...]:
+    def stages(self) -> tuple[StudyPart, ...]:
         return self.study.chosen(self.only)
 
     def calls(self) -> list[tuple[Collection, list[Calls]]]:
@@ -80,10 +80,10 @@ class StudyRun:
 
     # ------------------------------------------------------------ one stage
 
-    def _desk(self, collection: Collection) -> Desk:
-        return Desk(collection, self.options, self.report, self.fresh)
+    def _desk(self, collection: Collection) -> RunContext:
+        return RunContext(collection, self.options, self.report, self.fresh)
 
-    def _result(self, desk: Desk, stage: Stage, before: Before) -> Result:
+    def _result(self, desk: RunContext, stage: StudyPart, before: Before) -> Result:
         every = list(stage.contenders(desk, before))
         allowed = [contender for contender in every if self.options.llm or not asks_model(contender)]
         store, key = _store(desk), self._key(desk, stage, before, every)
@@ -100,7 +100,7 @@ class StudyRun:
         desk.report(f"{desk.collection.name}: {stage.name}", 1, 1)
         return result
 
-    def _key(self, desk: Desk, stage: Stage, before: Before, contenders: Sequence[Contender]) -> str:
+    def _key(self, desk: RunContext, stage: StudyPart, before: Before, contenders: Sequence[Contender]) -> str:
         """A hash of everything that a stage's result depends on."""
         used = {name: before[name] for name in stage.after if name in before}
         stamps = [f"{one.name} {one}{''.join(f' {stamp}' for stamp in _stamps(desk, one))}" for one in contenders]
@@ -108,7 +108,7 @@ class StudyRun:
         scope = asdict(self.options), desk.exam.label, desk.audience, digest(used)
         return _store(desk).key(*about, *scope, rest.fingerprint if (rest := desk.collection.rest) else "", *stamps)
 
-    def _calls(self, desk: Desk) -> list[Calls]:
+    def _calls(self, desk: RunContext) -> list[Calls]:
         found: list[Calls] = []
         paid: list[Contender] = []
         for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
@@ -118,7 +118,7 @@ class StudyRun:
         together = llm_calls(desk.kb, Plan(tuple(paid), desk.exam, _ANY_MEASURE, desk.access)) if paid else []
         return [*together, *found]
 
-    def _minutes(self, desk: Desk) -> float:
+    def _minutes(self, desk: RunContext) -> float:
         plans = [
             Plan(tuple(contenders), desk.exam, _ANY_MEASURE, desk.access)
             for _, every, _ in self._waiting(desk)
@@ -126,7 +126,7 @@ class StudyRun:
         ]
         return sum(quote_for(desk.bench, plan).minutes for plan in plans)
 
-    def _waiting(self, desk: Desk) -> Iterator[tuple[Stage, list[Contender], Before]]:
+    def _waiting(self, desk: RunContext) -> Iterator[tuple[StudyPart, list[Contender], Before]]:
         """The stages that are not stored, with their contenders and the stored results before them."""
         results: dict[str, Result] = {}
         for stage in self.stages:
@@ -161,7 +161,7 @@ class StudyRun:
             "results": {column.name: dict(column.results) for column in columns},
         }
 
-    def _tables(self, stage: Stage, columns: Sequence[Column]) -> Iterator[Table]:
+    def _tables(self, stage: StudyPart, columns: Sequence[Column]) -> Iterator[Table]:
         for spec in stage.tables:
             yield replace(spec.filled(columns), stage=stage.name, command=self.command(spec.name))
 
@@ -172,11 +172,11 @@ class StudyRun:
         return shlex.join(["surefind", "study", self.name, *chosen, *self.flags, *only, "--fresh"])
 
 
-def _store(desk: Desk) -> RunCache:
+def _store(desk: RunContext) -> RunCache:
     return RunCache(desk.kb.data / FOLDER / "stages")
 
 
-def _stamps(desk: Desk, contender: Contender) -> Iterator[str]:
+def _stamps(desk: RunContext, contender: Contender) -> Iterator[str]:
     """Fingerprints of what the specs of a configuration only name: weights of models and texts of prompts."""
     layout, pipeline = contender.layout, contender.pipeline
     stages = (*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ()))

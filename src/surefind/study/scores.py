@@ -17,7 +17,7 @@ from surefind.bench.report import step_problems
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import ALPHA, bootstrap, compare_all
 from surefind.store.backend import View
-from surefind.study.values import Column, Result, Verdict
+from surefind.study.values import Column, Result, Support
 from surefind.types import Floats
 
 
@@ -95,13 +95,13 @@ def best_of(result: Result, names: Sequence[str], measure: str) -> str | None:
     return max(there, key=lambda name: mean(result, name, measure) or 0.0, default=None)
 
 
-def judge(column: Column, stage: str, better: str, worse: str) -> Verdict:
+def judge(column: Column, stage: str, better: str, worse: str) -> Support:
     """Whether `better` beats `worse` in a collection, by the primary measure and an exact test over the questions."""
     result = column.results.get(stage, {})
     first, second = row_of(result, better), row_of(result, worse)
     if first is None or second is None:
         missing = better if first is None else worse
-        return Verdict(column.name, "left out", f"{missing} was not measured.")
+        return Support(column.name, "left out", f"{missing} was not measured.")
     pairs = np.array([first["scores"], second["scores"]], dtype=np.float64).T
     measured = compare_all(pairs, clusters=np.array(result["clusters"]))[0]
     means = pairs.mean(axis=0)
@@ -110,8 +110,8 @@ def judge(column: Column, stage: str, better: str, worse: str) -> Verdict:
         f"{result['primary']} {means[0]:.3f} ({better}) against {means[1]:.3f} ({worse}): {change}, p {_p(measured.p)}."
     )
     if measured.p >= ALPHA:
-        return Verdict(column.name, "undecided", text)
-    return Verdict(column.name, "agrees" if measured.difference > 0 else "disagrees", text)
+        return Support(column.name, "undecided", text)
+    return Support(column.name, "agrees" if measured.difference > 0 else "disagrees", text)
 
 
 def _p(value: float) -> str:

@@ -12,7 +12,7 @@ from surefind.bench.plan import Contender
 from surefind.errors import UsageError, choices
 from surefind.prompts.values import Calls
 from surefind.study import studies
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.tables import TableSpec
 from surefind.study.values import Result
 
@@ -20,27 +20,27 @@ Before = Mapping[str, Result]
 """The results of the stages before, by name."""
 
 
-def _none(desk: Desk, before: Before) -> Sequence[Contender]:
+def _none(desk: RunContext, before: Before) -> Sequence[Contender]:
     return ()
 
 
-def _no_calls(desk: Desk, before: Before) -> Sequence[Calls]:
+def _no_calls(desk: RunContext, before: Before) -> Sequence[Calls]:
     return ()
 
 
 @dataclass(frozen=True)
-class Stage:
+class StudyPart:
     """A part of a study that is measured and stored as a whole."""
 
     name: str
-    measure: Callable[[Desk, Before, Sequence[Contender]], dict[str, Any]]
+    measure: Callable[[RunContext, Before, Sequence[Contender]], dict[str, Any]]
     tables: tuple[TableSpec, ...]
     """The tables and figures of the paper that it makes."""
-    contenders: Callable[[Desk, Before], Sequence[Contender]] = _none
+    contenders: Callable[[RunContext, Before], Sequence[Contender]] = _none
     """The configurations that it compares. Those that ask a language model are quoted, or left out by name."""
     after: tuple[str, ...] = ()
     """The stages whose results it uses."""
-    calls: Callable[[Desk, Before], Sequence[Calls]] = _no_calls
+    calls: Callable[[RunContext, Before], Sequence[Calls]] = _no_calls
     """Further calls to language models, besides those of the contenders."""
     version: int = 1
     """Raise it when the stage measures something else than before: stored results are then measured again."""
@@ -51,7 +51,7 @@ class Study:
     title: str
     source: str
     """The full title of the paper, with its year where known."""
-    stages: tuple[Stage, ...]
+    stages: tuple[StudyPart, ...]
     questions: int | None = None
     """How many questions of each collection are asked, unless the user says otherwise; None means all."""
     compares_encoders: bool = False
@@ -66,7 +66,7 @@ class Study:
         """The tables and figures of the paper that the study makes."""
         return [table.name for stage in self.stages for table in stage.tables]
 
-    def chosen(self, only: Sequence[str]) -> tuple[Stage, ...]:
+    def chosen(self, only: Sequence[str]) -> tuple[StudyPart, ...]:
         """The stages that make these tables, and the stages that they use; all if none is named."""
         wanted = {stage.name for stage in self.stages if _makes(stage, only)} if only else set()
         for name in only:
@@ -77,7 +77,7 @@ class Study:
         return tuple(stage for stage in self.stages if not only or stage.name in wanted)
 
 
-def _makes(stage: Stage, only: Sequence[str]) -> bool:
+def _makes(stage: StudyPart, only: Sequence[str]) -> bool:
     names = {_plain(table.name) for table in stage.tables}
     return any(_plain(one) in names for one in only)
 

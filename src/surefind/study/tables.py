@@ -9,12 +9,12 @@ from typing import Any
 
 from surefind.bench.plan import label
 from surefind.study.scores import judge, mean, row_of
-from surefind.study.values import NEEDS_LLM, Cell, Chart, Cloud, Column, Finding, Head, Result, Row, Table, Verdict
+from surefind.study.values import NEEDS_LLM, Cell, Chart, Cloud, Column, Finding, Head, Result, Row, Support, Table
 
 Columns = Sequence[Column]
 Source = Callable[[Result, str], Cell]
 """Reads our figure of a row from what the table's stage measured in one collection."""
-Rows = Callable[[Columns, str], "Sequence[Line]"]
+Rows = Callable[[Columns, str], "Sequence[TableLine]"]
 """Lists the rows of a table, given the collections and the name of the table's stage."""
 Note = str | Callable[[Columns], Sequence[str]]
 Printed = Mapping[str, Sequence[Cell]]
@@ -27,7 +27,7 @@ ROW = "{row}"
 
 
 @dataclass(frozen=True)
-class Line:
+class TableLine:
     """A row before its cells are read."""
 
     key: str
@@ -45,13 +45,13 @@ def named_rows(
     specs: Mapping[str, str] | None = None,
     called: Mapping[str, str] | None = None,
     known_as: str | Mapping[str, str] = ROW,
-) -> Callable[[Columns, str], list[Line]]:
+) -> Callable[[Columns, str], list[TableLine]]:
     """A row for each name, shown as `called` says, with its spec: that of `specs`, or the measured one if there are
     none. The reason why a row was left out is looked up as `known_as` says."""
 
-    def listed(columns: Columns, stage: str) -> list[Line]:
+    def listed(columns: Columns, stage: str) -> list[TableLine]:
         return [
-            Line(
+            TableLine(
                 name,
                 (called or {}).get(name, name),
                 spec_of(columns, stage, name) if specs is None else specs.get(name, ""),
@@ -70,8 +70,8 @@ def _known(known_as: str | Mapping[str, str], name: str) -> str:
 def distinct_rows(names: Sequence[str], called: Mapping[str, str]) -> Rows:
     """A row for each configuration: one that equals another is shown once, with both names."""
 
-    def listed(columns: Columns, stage: str) -> list[Line]:
-        lines: list[Line] = []
+    def listed(columns: Columns, stage: str) -> list[TableLine]:
+        lines: list[TableLine] = []
         seen: set[str] = set()
         for name in names:
             row = first_row(columns, stage, name)
@@ -80,7 +80,7 @@ def distinct_rows(names: Sequence[str], called: Mapping[str, str]) -> Rows:
             seen |= {row["spec"]} if row is not None else set()
             shown = name if row is None else label(name, [alias for alias in row["aliases"] if alias in names])
             why = why_left_out(columns, stage, name)
-            lines.append(Line(name, called.get(shown, shown), row["shown"] if row else "", why))
+            lines.append(TableLine(name, called.get(shown, shown), row["shown"] if row else "", why))
         return lines
 
     return listed
@@ -89,15 +89,15 @@ def distinct_rows(names: Sequence[str], called: Mapping[str, str]) -> Rows:
 def with_printed(rows: Rows, printed: Printed) -> Rows:
     """These rows, then those that only the paper has."""
 
-    def listed(columns: Columns, stage: str) -> list[Line]:
+    def listed(columns: Columns, stage: str) -> list[TableLine]:
         lines = rows(columns, stage)
         ours = {line.key for line in lines}
-        return [*lines, *(Line(name) for name in printed if name not in ours)]
+        return [*lines, *(TableLine(name) for name in printed if name not in ours)]
 
     return listed
 
 
-def every_row(columns: Columns, stage: str) -> list[Line]:
+def every_row(columns: Columns, stage: str) -> list[TableLine]:
     """All rows that were measured or left out."""
     results = [column.results.get(stage, {}) for column in columns]
     rows = [item for result in results for item in result.get("rows", {}).items()]
@@ -197,12 +197,12 @@ class Claim:
     """A claim about the figures, and how a collection is asked whether it agrees."""
 
     text: str
-    verdict: Callable[[Column, str], Verdict]
+    verdict: Callable[[Column, str], Support]
     paper: bool = True
     """Whether the paper says it."""
 
 
-def beats(better: str, worse: str) -> Callable[[Column, str], Verdict]:
+def beats(better: str, worse: str) -> Callable[[Column, str], Support]:
     """Whether one row is better than another by the primary measure."""
     return lambda column, stage: judge(column, stage, better, worse)
 
@@ -261,7 +261,7 @@ class TableSpec:
             self.drawn,
         )
 
-    def _row(self, columns: Columns, line: Line) -> Row:
+    def _row(self, columns: Columns, line: TableLine) -> Row:
         ours: list[Cell] = []
         cells: list[Cell] = []
         for block in self.columns if line.cells is None else ():

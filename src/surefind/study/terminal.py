@@ -10,8 +10,7 @@ from rich.table import Table as Grid
 
 from surefind.study.values import Head
 
-_MOST = 12
-"""Columns that a terminal has room for."""
+_MAX_COLUMNS = 12
 _MARKS = {"agrees": "agrees", "disagrees": "DISAGREES", "undecided": "undecided", "left out": "left out"}
 
 
@@ -52,10 +51,10 @@ def _show_table(table: dict[str, Any], console: Console) -> None:
 
 def _narrow(heads: Sequence[Head]) -> list[int]:
     """The columns that a terminal has room for: all, or the first few of each collection and of the paper."""
-    if len(heads) <= _MOST:
+    if len(heads) <= _MAX_COLUMNS:
         return list(range(len(heads)))
     groups: dict[str, list[int]] = {}
     for i, head in enumerate(heads):
         groups.setdefault(head.whose, []).append(i)
-    each = max(1, _MOST // len(groups))
+    each = max(1, _MAX_COLUMNS // len(groups))
     return sorted(i for members in groups.values() for i in members[:each])

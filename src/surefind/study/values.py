@@ -52,7 +52,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Support:
     """What one collection says about a finding of the paper."""
 
     collection: str
@@ -65,7 +65,7 @@ class Finding:
     """A finding of the paper, and what our collections say about it."""
 
     claim: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Support, ...]
     paper: bool = True
     """Whether the paper says it; False for a claim about rows of our own."""
 

@@ -18,7 +18,7 @@ _MARKUP = re.compile(r"[*`]+|(?<!\w)_+|(?<!_)_++(?!\w)|\[([^\[\]]*)\]\([^)]{0,50
 _WINDOW = 1_000_000
 """Characters parsed at once; bounds the memory, since the parser needs about a hundred times the size of its input."""
 _JOINT = re.compile(r"^ {0,3}(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?P<after>.*)|(?<=\n\n)(?=\S)", re.MULTILINE)
-_LONGEST_TITLE = 500
+_MAX_TITLE_CHARS = 500
 """Characters of a heading that count as its title; bounded, since every passage below the heading repeats it."""
 
 
@@ -121,7 +121,7 @@ def paragraphs(text: str) -> list[Block]:
 
 def title_of(heading: str) -> str:
     """The text of a heading without its markup."""
-    return _MARKUP.sub(lambda m: m.group(1) or "", heading[:_LONGEST_TITLE]).strip()
+    return _MARKUP.sub(lambda m: m.group(1) or "", heading[:_MAX_TITLE_CHARS]).strip()
 
 
 def _block(text: str, lines: list[int], tokens: list[Any]) -> Block:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from surefind.errors import ExamError
 from surefind.fusion.features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
-from surefind.fusion.predictors import MLP, Predictor, Ridge, XGBoost
+from surefind.fusion.predictors import MLP, FusionPredictor, Ridge, XGBoost
 from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.effects import effects, linear
@@ -45,14 +45,14 @@ Data = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class Fitted:
-    predictor: Predictor
+    predictor: FusionPredictor
     chosen: dict[str, Any]
     """The hyperparameters that were chosen."""
     metrics: dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Parts:
+class _AlphaSplit:
     train: Data
     validation: Data
     test: Data
@@ -60,7 +60,7 @@ class _Parts:
     """Whether cross-validation on `train` chooses the model, instead of `validation`."""
 
     @classmethod
-    def of(cls, material: Material, features: Callable[[Half], Floats]) -> _Parts:
+    def of(cls, material: Material, features: Callable[[Half], Floats]) -> _AlphaSplit:
         tuning, held = material.tuning, material.held
         found = features(tuning)
         if material.validation is None:
@@ -105,7 +105,7 @@ def _r2(data: Data, predict: Callable[[Floats], Any]) -> float:
 
 
 def fit_ridge(material: Material, report: OnProgress) -> Fitted:
-    data = _Parts.of(material, lambda half: of_words(half.texts))
+    data = _AlphaSplit.of(material, lambda half: of_words(half.texts))
     tried = []
     for i, strength in enumerate(LAMBDAS):
         report("Fitting ridge", i, len(LAMBDAS))
@@ -135,7 +135,7 @@ def _linear(data: Data, strength: float) -> Any:
 
 
 def fit_xgboost(material: Material, report: OnProgress) -> Fitted:
-    data = _Parts.of(material, lambda half: of_scores(half.texts, half.rankings))
+    data = _AlphaSplit.of(material, lambda half: of_scores(half.texts, half.rankings))
     best: tuple[float, dict[str, Any]] = (-np.inf, {})
     grid = list(product(DEPTHS, RATES, SUBSAMPLES))
     for i, (depth, rate, subsample) in enumerate(grid):
@@ -183,7 +183,7 @@ def shap_values(booster: Any, features: Floats) -> Floats:
 
 
 def fit_mlp(material: Material, report: OnProgress) -> Fitted:
-    data = _Parts.of(material, lambda half: np.asarray(material.embed(half.texts), dtype=np.float64))
+    data = _AlphaSplit.of(material, lambda half: np.asarray(material.embed(half.texts), dtype=np.float64))
     grid = list(product(LAYERS, MLP_RATES, BATCHES, DROPOUTS, DECAYS))
     best: tuple[float, dict[str, Any], Perceptron | None] = (-np.inf, {}, None)
     for i, values in enumerate(grid):

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from surefind.inference.pairs import PairTokenizer, title_of
-from surefind.train.job import Job
+from surefind.train.job import TrainingJob
 from surefind.train.learning import TokenRows
 from surefind.train.pairs import Pair
 from surefind.types import Chunk
 
 
 def examples_of(
-    pairs: Sequence[Pair], negatives: Sequence[Sequence[int]], chunks: Sequence[Chunk], job: Job, start: Path
+    pairs: Sequence[Pair], negatives: Sequence[Sequence[int]], chunks: Sequence[Chunk], job: TrainingJob, start: Path
 ) -> list[TokenRows]:
     """One training example for each pair; `negatives` are places in `chunks`."""
     rows = list(zip(pairs, negatives, strict=True))

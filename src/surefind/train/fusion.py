@@ -53,9 +53,9 @@ NDCG = Measure("nDCG", 10)
 RRF_K = 60.0
 _BEST_STATIC, _SINGLE = 1, 3
 """Rows of the report: the best static weights, and the first single retriever."""
-_SHOWN = 600
+_MAX_SAVED_ALPHAS = 600
 """Most questions whose α are saved for the report."""
-_LONG = ("documents", "learnt", "alphas", "files")
+_LONG_KEYS = ("documents", "learnt", "alphas", "files")
 """Keys of a manifest that are too long to list."""
 
 
@@ -165,7 +165,7 @@ def _alphas(material: Material, fitted: Fitted) -> list[list[Any]]:
     at = alpha_at([ranking.signal for ranking in held.rankings])
     predicted = predictor.weights(held.texts, held.rankings, material.embed)[:, at]
     rows = zip(held.alphas.tolist(), predicted.tolist(), held.queries, strict=True)
-    return [[round(star, 3), round(alpha, 3), query.family] for star, alpha, query in rows][:_SHOWN]
+    return [[round(star, 3), round(alpha, 3), query.family] for star, alpha, query in rows][:_MAX_SAVED_ALPHAS]
 
 
 # ---------------------------------------------------------------- the held-out half
@@ -278,6 +278,6 @@ def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
             continue
         retrievers = [cast(Retriever, spec.make("retrieve", r["spec"])) for r in manifest["retrievers"]]
         changed = differences(manifest, retrievers, manifest["depth"], view)
-        shown = {key: value for key, value in manifest.items() if key not in _LONG}
+        shown = {key: value for key, value in manifest.items() if key not in _LONG_KEYS}
         found.append({**shown, "changed": changed, "drift": drift(manifest, view)})
     return found

@@ -17,7 +17,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.train.pairs import ALL_SOURCES, SOURCES
 
 Kind = Literal["encoder", "reranker"]
-FEWEST_PAIRS = 16
+MIN_PAIRS = 16
 SENTENCES = "modules.json"
 """A folder with this file is in the format of sentence-transformers."""
 _WEIGHTS = (SENTENCES, "model.safetensors", "model.onnx")
@@ -25,7 +25,7 @@ _NEEDED = ("torch", "onnx", "safetensors")
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """The parameters of one training; "" means the default for the kind."""
 
     kind: Kind
@@ -56,7 +56,7 @@ class Job:
             raise SpecError(f"A language model can write questions or triplets, not {self.write!r}.")
         if self.loss not in ("multiple-negatives", "triplet"):
             raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
-        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", FEWEST_PAIRS), ("max_tokens", 16)):
+        for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", MIN_PAIRS), ("max_tokens", 16)):
             if getattr(self, field) < low:
                 raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")
         if self.warmup < 0:
@@ -73,7 +73,7 @@ def need_torch() -> None:
         )
 
 
-def start_folder(job: Job, pipeline: Pipeline) -> Path:
+def start_folder(job: TrainingJob, pipeline: Pipeline) -> Path:
     """The folder of the initial weights: the one given with --start, or that of the pipeline's own encoder if it can be
     trained, or of a bundled model."""
     if job.start:

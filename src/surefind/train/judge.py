@@ -17,7 +17,7 @@ from surefind.types import Floats
 
 
 @dataclass(frozen=True)
-class Row:
+class JudgedRow:
     name: str
     spec: str
     mean: float
@@ -43,7 +43,7 @@ def compare(
     others: Mapping[tuple[str, str], Floats],
     oracles: Mapping[str, Floats],
     clusters: Clusters | None = None,
-) -> list[Row]:
+) -> list[JudgedRow]:
     """The rows in order: the trained one, the ones it must beat, and the oracles, which no real method can reach.
     `clusters` has the number of each question's gold document."""
     name, spec, scores = trained
@@ -53,13 +53,13 @@ def compare(
     differences = scores[:, None] - np.stack(rivals, axis=1)
     gains = bootstrap(differences, clusters=clusters)
     p = holm(permutation_p(differences, clusters)).tolist()
-    rows = [Row(name, spec, *intervals[0])]
+    rows = [JudgedRow(name, spec, *intervals[0])]
     for i, (label, text) in enumerate(others):
-        rows.append(Row(label, text, *intervals[i + 1], gains[i].mean, gains[i].low, gains[i].high, p[i]))
-    return rows + [Row(label, "", *intervals[len(rows) + i]) for i, label in enumerate(oracles)]
+        rows.append(JudgedRow(label, text, *intervals[i + 1], gains[i].mean, gains[i].low, gains[i].high, p[i]))
+    return rows + [JudgedRow(label, "", *intervals[len(rows) + i]) for i, label in enumerate(oracles)]
 
 
-def refusal(rows: Sequence[Row], static: int, measure: str, questions: Sequence[ExamQuery]) -> str:
+def refusal(rows: Sequence[JudgedRow], static: int, measure: str, questions: Sequence[ExamQuery]) -> str:
     """Says why there is no recommendation, if no question may choose; else empty. Questions cut from the documents
     favour exact words, and what wins on them loses on real questions (docs/results/exam-validity.md)."""
     if any(map(chooses, questions)):
@@ -72,7 +72,7 @@ def refusal(rows: Sequence[Row], static: int, measure: str, questions: Sequence[
     )
 
 
-def verdict(rows: Sequence[Row], static: int, measure: str, alone: Sequence[int] = ()) -> tuple[str, str]:
+def verdict(rows: Sequence[JudgedRow], static: int, measure: str, alone: Sequence[int] = ()) -> tuple[str, str]:
     """A sentence that says whether to use the trained row, and the spec to use. `static` is the row it must beat;
     `alone` are the rows of single retrievers, which need no fusion."""
     trained, rival = rows[0], rows[static]

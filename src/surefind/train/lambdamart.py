@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from surefind.fusion.features import Rarity
 from surefind.fusion.join import present
-from surefind.fusion.lambdamart import SCALE, TOP, LambdaMART, candidate_names, candidates, corrected
+from surefind.fusion.lambdamart import REORDERED, SCALE, LambdaMART, candidate_names, candidates, corrected
 from surefind.fusion.predictors import SOURCE, Norm, blend
 from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
@@ -43,7 +43,7 @@ SETTINGS = {
     "seed": SEED,
     "nthread": 1,
 }
-_SHOWN = 300
+_IMPORTANCE_QUESTIONS = 300
 """Questions over whose candidates the importance of features is averaged."""
 
 Rows = NDArray[np.int64]
@@ -66,7 +66,7 @@ def fit_lambdamart(material: Material, report: OnProgress) -> Fitted:
     metrics: dict[str, Any] = {"expected_gain": expected}
     if kept:
         names = tuple(candidate_names([ranking.source for ranking in material.tuning.rankings]))
-        metrics["shap"] = shap(booster[:kept], data.rows(np.arange(min(_SHOWN, len(folds)))), names)
+        metrics["shap"] = shap(booster[:kept], data.rows(np.arange(min(_IMPORTANCE_QUESTIONS, len(folds)))), names)
     trees = Trees.of(booster[:kept]) if kept else Trees.none()
     chosen = {"trees": kept, "norm": norm, "static": [round(weight, 4) for weight in static.tolist()]}
     return Fitted(LambdaMART(norm, static, rarity, trees), chosen, metrics)
@@ -88,7 +88,7 @@ class _Data:
     def __init__(self, half: Half, norm: Norm, static: Floats, rarity: Rarity) -> None:
         self._half = half
         self._before = blend(half.rankings, static[None], norm, half.width, SOURCE)
-        self._there = present(self._before)[:, :TOP]
+        self._there = present(self._before)[:, :REORDERED]
         self._table = candidates(half.texts, half.rankings, self._before, rarity)
         self._grades = _grades(half, self._before)[self._there]
         self._sizes = self._there.sum(axis=1)
@@ -100,7 +100,7 @@ class _Data:
         useful = [q for q in questions if 0 < np.count_nonzero(self._of(self._grades, q)) < self._sizes[q]]
         data = module.DMatrix(self._picked(self._table, useful), self._picked(self._grades, useful))
         data.set_group(self._sizes[useful])
-        base = self._before.scores[:, :TOP][self._there] * SCALE
+        base = self._before.scores[:, :REORDERED][self._there] * SCALE
         data.set_base_margin(self._picked(base, useful))
         return module.train(SETTINGS, data, num_boost_round=max(TREES))
 
@@ -136,7 +136,7 @@ def _grades(half: Half, before: Rankings) -> Floats:
 
 
 def _columns(before: Rankings) -> range:
-    return range(min(TOP, before.ids.shape[1]))
+    return range(min(REORDERED, before.ids.shape[1]))
 
 
 def _taken(ranking: Rankings, rows: Rows) -> Rankings:

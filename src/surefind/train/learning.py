@@ -31,7 +31,7 @@ from surefind.train.network import Network
 Example = TypeVar("Example")
 """What a loss is computed from; its `repr` is its identity."""
 _SCALE, _MARGIN = 20.0, 0.2
-_WARM = 0.1
+_WARM_UP_SHARE = 0.1
 """Share of the steps over which the learning rate rises; then it falls to 0."""
 
 
@@ -126,7 +126,7 @@ def _order(count: int, settings: TrainingSettings) -> list[list[int]]:
 
 def _share(step: int, steps: int, warmup: int = 0) -> float:
     """The share of the highest learning rate at a step: it rises during the warm-up, then falls to 0."""
-    warm = min(warmup, steps) or max(1, int(steps * _WARM))
+    warm = min(warmup, steps) or max(1, int(steps * _WARM_UP_SHARE))
     return (step + 1) / warm if step < warm else (steps - step) / max(1, steps - warm)
 
 

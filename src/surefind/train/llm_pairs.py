@@ -20,13 +20,13 @@ from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress, Services
 from surefind.text.scripts import count_words
-from surefind.train.pairs import Pair, Shelf
+from surefind.train.pairs import Pair, PassageSet
 
 Form = Literal["questions", "triplets"]
 PER_PASSAGE = 3
-_LEAST = 120
+_MIN_PASSAGE_CHARS = 120
 """Fewest characters of a passage that questions are written about."""
-_MOST = 4_000
+_MAX_PASSAGE_CHARS = 4_000
 """Most characters of a passage in the prompt."""
 _ANSWER = 400
 """Most tokens of an answer."""
@@ -46,22 +46,22 @@ _SCHEMA = {
 }
 
 
-def passages_to_ask(shelf: Shelf, most: int, form: Form) -> list[int]:
+def passages_to_ask(shelf: PassageSet, most: int, form: Form) -> list[int]:
     """The ordinals of as many passages as `most` pairs need, in a random order that is the same each time."""
-    free = [o for o, chunk in enumerate(shelf.chunks) if len(chunk.text) >= _LEAST and shelf.free("", o)]
+    free = [o for o, chunk in enumerate(shelf.chunks) if len(chunk.text) >= _MIN_PASSAGE_CHARS and shelf.free("", o)]
     lots = {o: hashlib.blake2b(shelf.chunks[o].id.encode(), digest_size=8).digest() for o in free}
     each = PER_PASSAGE if form == "questions" else 1
     return sorted(free, key=lambda o: lots[o])[: -(-most // each)]
 
 
-def calls_for(shelf: Shelf, ordinals: Sequence[int], model: str) -> Calls:
+def calls_for(shelf: PassageSet, ordinals: Sequence[int], model: str) -> Calls:
     """Estimates the calls for these passages."""
-    tokens = sum(min(len(shelf.chunks[o].text), _MOST) // 4 + 250 for o in ordinals)
+    tokens = sum(min(len(shelf.chunks[o].text), _MAX_PASSAGE_CHARS) // 4 + 250 for o in ordinals)
     return Calls(model, len(ordinals), tokens, 100 * len(ordinals))
 
 
 def from_llm(
-    shelf: Shelf, ordinals: Sequence[int], services: Services, model: str, form: Form, report: OnProgress
+    shelf: PassageSet, ordinals: Sequence[int], services: Services, model: str, form: Form, report: OnProgress
 ) -> list[Pair]:
     """Has the model write pairs. Answers that cannot be read, or that copy their passage, are skipped."""
     prompt = services.prompt(f"train_{form}", "v1", ("passage", "count") if form == "questions" else ("passage",))
@@ -82,11 +82,11 @@ def from_llm(
     return made
 
 
-def _data(shelf: Shelf, ordinal: int) -> Data:
-    return Data("passage", shelf.chunks[ordinal].searchable[:_MOST])
+def _data(shelf: PassageSet, ordinal: int) -> Data:
+    return Data("passage", shelf.chunks[ordinal].searchable[:_MAX_PASSAGE_CHARS])
 
 
-def _pairs(shelf: Shelf, ordinal: int, reply: dict[str, object], form: Form) -> list[Pair]:
+def _pairs(shelf: PassageSet, ordinal: int, reply: dict[str, object], form: Form) -> list[Pair]:
     chunk = shelf.chunks[ordinal]
     if form == "triplets":
         texts, negative = [reply.get("query")], reply.get("negative")

@@ -28,7 +28,7 @@ from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
 from surefind.fusion.predictors import Norm, blend
 from surefind.kb import KnowledgeBase
-from surefind.measure.gains import Judge, Places
+from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.lss import Labeller
 from surefind.measure.names import Measure
 from surefind.measure.ranks import MEASURES
@@ -40,7 +40,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.store.backend import View
 from surefind.types import FloatArray, Floats, IdArray, Query, Rankings
 
-FEWEST = 60
+MIN_QUESTIONS = 60
 """Fewest questions of an exam to train on; with fewer, the halves would be too small to learn from or to test on."""
 _DIVISIBLE = 7
 """Fewest questions of a family for which a 70/15/15 split leaves one in each part."""
@@ -62,7 +62,7 @@ class Half:
     rankings: tuple[Rankings, ...]
     """The rankings to fuse; with `missing=score`, every candidate has a score in each."""
     measure: Measure
-    places: Places
+    places: ChunkSpans
     labeller: Labeller
     parents: Callable[[IdArray], IdArray | None] = lambda ids: None
     """The parent of each id, if the layout searches children and returns parents; otherwise None."""
@@ -212,10 +212,10 @@ def best_static(material: Material) -> tuple[Norm, Floats]:
 
 
 def _enough(exam: Exam, there: int) -> None:
-    if there < FEWEST:
+    if there < MIN_QUESTIONS:
         raise ExamError(
             f"The exam {exam.label} has {there} questions about the current documents; training needs at least "
-            f"{FEWEST}. Write more with: surefind exam generate --per-family 200."
+            f"{MIN_QUESTIONS}. Write more with: surefind exam generate --per-family 200."
         )
 
 

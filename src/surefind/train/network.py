@@ -22,7 +22,7 @@ from surefind.errors import SurefindError
 from surefind.train.smoothing import FACTOR
 
 _EPSILON = 1e-12
-_FAR = -10000.0
+_PADDING_SCORE = -10000.0
 """Added to the attention scores of padding, so that its weight is 0."""
 
 
@@ -84,7 +84,7 @@ class Network(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
         places = self.position_ids[:, : input_ids.size(1)]
         x = self.norm(self.words(input_ids) + self.types(token_type_ids) + self.positions(places))
-        bias = (1.0 - attention_mask[:, None, None, :].to(x.dtype)) * _FAR
+        bias = (1.0 - attention_mask[:, None, None, :].to(x.dtype)) * _PADDING_SCORE
         for layer in self.layers:
             x = layer(x, bias)
         if self.ranks:

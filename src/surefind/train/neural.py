@@ -37,12 +37,12 @@ from surefind.protocols import OnProgress, Reranker
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.train.job import FEWEST_PAIRS, SENTENCES, Job, need_torch, start_folder, trains_with_library
-from surefind.train.judge import Row, compare, verdict
+from surefind.train.job import MIN_PAIRS, SENTENCES, TrainingJob, need_torch, start_folder, trains_with_library
+from surefind.train.judge import JudgedRow, compare, verdict
 from surefind.train.kept import keep
-from surefind.train.material import FEWEST
+from surefind.train.material import MIN_QUESTIONS
 from surefind.train.negatives import filled, mine
-from surefind.train.pairs import Pair, Shelf, gather_pairs
+from surefind.train.pairs import Pair, PassageSet, gather_pairs
 
 if TYPE_CHECKING:
     from surefind.train.learning import TrainingSettings
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 def train_model(
     kb: KnowledgeBase,
     exam: Exam,
-    job: Job,
+    job: TrainingJob,
     pipeline: Pipeline,
     measure: Measure,
     report: OnProgress | None = None,
@@ -67,7 +67,7 @@ def train_model(
         return _train(exam, _Material(kb, exam, job, pipeline, progress, agree), job, measure, progress)
 
 
-def _train(exam: Exam, material: _Material, job: Job, measure: Measure, progress: OnProgress) -> dict[str, Any]:
+def _train(exam: Exam, material: _Material, job: TrainingJob, measure: Measure, progress: OnProgress) -> dict[str, Any]:
     start = start_folder(job, material.pipeline)
     started = time.perf_counter()
     work = material.kb.data / "models" / f".{job.name}.training"
@@ -108,7 +108,7 @@ class _Material:
         self,
         kb: KnowledgeBase,
         exam: Exam,
-        job: Job,
+        job: TrainingJob,
         pipeline: Pipeline,
         progress: OnProgress,
         agree: Callable[[Calls], None] | None,
@@ -120,10 +120,10 @@ class _Material:
         documents = {document.id: document for document in reader.documents(OWNER)}
         texts = {document_id: document.text for document_id, document in documents.items()}
         self.exam, _ = relocate(exam, texts)
-        if len(self.exam.queries) < FEWEST:
+        if len(self.exam.queries) < MIN_QUESTIONS:
             raise ExamError(
                 f"The exam {exam.label} has {len(self.exam.queries)} questions about the current documents; training "
-                f"needs at least {FEWEST}. Write more with: surefind exam generate."
+                f"needs at least {MIN_QUESTIONS}. Write more with: surefind exam generate."
             )
         out = held_out(self.exam.queries)
         self.tuning = tuple(q for q, held in zip(self.exam.queries, out, strict=True) if not held)
@@ -131,20 +131,20 @@ class _Material:
         spans = self.view.spans()
         self.chunks = self.view.chunks(spans.ids.tolist(), OWNER)
         places = replace(places_of(spans, texts), at=np.asarray)  # pairs refer to chunks by place
-        shelf = Shelf(self.chunks, self.held, places)
+        shelf = PassageSet(self.chunks, self.held, places)
         pairs = gather_pairs(job.sources, shelf, self.tuning, places, documents)
         if "llm" in job.sources:
             pairs += self._written(shelf, job, progress, agree)
         self.pairs = _most(pairs, job.most)
-        if len(self.pairs) < FEWEST_PAIRS:
+        if len(self.pairs) < MIN_PAIRS:
             raise ExamError(
                 f"There are {len(self.pairs)} pairs to learn from ({', '.join(job.sources)}), without the passages "
-                f"that answer held-out questions; at least {FEWEST_PAIRS} are needed. Use more sources or documents, "
+                f"that answer held-out questions; at least {MIN_PAIRS} are needed. Use more sources or documents, "
                 "or an exam whose questions are about fewer of the documents."
             )
 
     def _written(
-        self, shelf: Shelf, job: Job, progress: OnProgress, agree: Callable[[Calls], None] | None
+        self, shelf: PassageSet, job: TrainingJob, progress: OnProgress, agree: Callable[[Calls], None] | None
     ) -> list[Pair]:
         from surefind.train.llm_pairs import Form, calls_for, from_llm, passages_to_ask
 
@@ -165,7 +165,7 @@ def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
 # ---------------------------------------------------------------- learning
 
 
-def _learn(material: _Material, job: Job, start: Path, work: Path, progress: OnProgress) -> list[float]:
+def _learn(material: _Material, job: TrainingJob, start: Path, work: Path, progress: OnProgress) -> list[float]:
     import torch
 
     from surefind.train.examples import texts_of
@@ -188,7 +188,7 @@ def _learn(material: _Material, job: Job, start: Path, work: Path, progress: OnP
 def _learn_network(
     material: _Material,
     negatives: Sequence[Sequence[int]],
-    job: Job,
+    job: TrainingJob,
     settings: TrainingSettings,
     start: Path,
     work: Path,
@@ -233,8 +233,8 @@ def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
 
 
 def _judge(
-    material: _Material, job: Job, model: Path, measure: Measure, progress: OnProgress
-) -> tuple[list[Row], dict[str, str], bool]:
+    material: _Material, job: TrainingJob, model: Path, measure: Measure, progress: OnProgress
+) -> tuple[list[JudgedRow], dict[str, str], bool]:
     plain = material.pipeline
     final = material.kb.data / "models" / job.name
     rivals = {f"{plain.name or 'the pipeline'} as it is": plain}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from surefind.exam.families.heading_direct import clean_heading
 from surefind.exam.model import ExamQuery
-from surefind.measure.gains import Judge, Places
+from surefind.measure.gains import ChunkSpans, Judge
 from surefind.text.links import linked_path
 from surefind.text.scripts import count_words
 from surefind.types import Chunk, Document
@@ -45,10 +45,10 @@ class Pair:
         return f"{self.title}\n{self.text}" if self.title else self.text
 
 
-class Shelf:
+class PassageSet:
     """The passages of a layout by document, and which of them must not be learnt."""
 
-    def __init__(self, chunks: Sequence[Chunk], held: Sequence[ExamQuery], places: Places) -> None:
+    def __init__(self, chunks: Sequence[Chunk], held: Sequence[ExamQuery], places: ChunkSpans) -> None:
         self.chunks = chunks
         self._by_document: dict[str, list[int]] = {}
         for ordinal, chunk in enumerate(chunks):
@@ -56,7 +56,7 @@ class Shelf:
         self._held_questions = {_plain(query.text) for query in held}
         self._answers = set(self._answering(held, places))
 
-    def _answering(self, queries: Sequence[ExamQuery], places: Places) -> Iterator[int]:
+    def _answering(self, queries: Sequence[ExamQuery], places: ChunkSpans) -> Iterator[int]:
         judge = Judge(queries, places)
         for q, query in enumerate(queries):
             for document in {judgment.document for judgment in query.judgments}:
@@ -74,9 +74,9 @@ class Shelf:
 
 def gather_pairs(
     sources: Iterable[str],
-    shelf: Shelf,
+    shelf: PassageSet,
     tuning: Sequence[ExamQuery],
-    places: Places,
+    places: ChunkSpans,
     documents: Mapping[str, Document],
 ) -> list[Pair]:
     """All pairs, each question once per document, in an order that depends on the documents alone."""
@@ -93,7 +93,7 @@ def gather_pairs(
     return list(made.values())
 
 
-def _from_exam(shelf: Shelf, tuning: Sequence[ExamQuery], places: Places) -> Iterator[Pair]:
+def _from_exam(shelf: PassageSet, tuning: Sequence[ExamQuery], places: ChunkSpans) -> Iterator[Pair]:
     judge = Judge(tuning, places)
     for q, query in enumerate(tuning):
         for document in dict.fromkeys(judgment.document for judgment in query.judgments if judgment.grade > 0):
@@ -104,7 +104,7 @@ def _from_exam(shelf: Shelf, tuning: Sequence[ExamQuery], places: Places) -> Ite
                     yield Pair(query.text, chunk.context, chunk.text, document, "exam")
 
 
-def _from_headings(shelf: Shelf) -> Iterator[Pair]:
+def _from_headings(shelf: PassageSet) -> Iterator[Pair]:
     for ordinal, chunk in enumerate(shelf.chunks):
         heading = clean_heading(chunk.headings[-1]) if chunk.headings else ""
         body = without_heading(chunk.text, chunk.headings[-1]) if heading else ""
@@ -119,7 +119,7 @@ def without_heading(text: str, heading: str) -> str:
     return "\n".join(lines).strip()
 
 
-def _from_links(shelf: Shelf, documents: Mapping[str, Document]) -> Iterator[Pair]:
+def _from_links(shelf: PassageSet, documents: Mapping[str, Document]) -> Iterator[Pair]:
     for document in documents.values():
         for words, target in _LINK.findall(document.text):
             path, _, section = target.partition("#")
@@ -132,7 +132,7 @@ def _from_links(shelf: Shelf, documents: Mapping[str, Document]) -> Iterator[Pai
                     yield Pair(" ".join(words.split()), chunk.context, chunk.text, aim, "links")
 
 
-def _aimed(shelf: Shelf, document: str, section: str) -> list[int]:
+def _aimed(shelf: PassageSet, document: str, section: str) -> list[int]:
     """The first passage under the heading that a link names, or the first of the document."""
     ordinals = shelf.of(document)
     wanted = _plain(section.replace("-", " "))

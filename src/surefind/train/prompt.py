@@ -46,7 +46,7 @@ from surefind.store.lock import training_lock
 from surefind.types import Chunk, Query, Rankings
 
 STEPS = ("llm_listwise", "llm_weights")
-ENOUGH, FAILED = 0.5, 0.3
+MIN_RECALL, FAILED = 0.5, 0.3
 """The study's thresholds: the least recall worth reranking, and the loss of recall that counts as a failure."""
 SAMPLE = 100
 """Questions of the tuning half that are used."""
@@ -67,7 +67,7 @@ _SCHEMA = {
 
 
 @dataclass(frozen=True)
-class Failure:
+class RankingFailure:
     row: int
     gap: float
     returned: tuple[int, ...]
@@ -131,7 +131,7 @@ class ListwiseTrainer:
     def _train(self, name: str) -> dict[str, Any]:
         rankings = self._retrieve()
         before = self._recall(rankings, self.stage.top)
-        rows = np.flatnonzero(before >= ENOUGH).tolist()
+        rows = np.flatnonzero(before >= MIN_RECALL).tolist()
         failures = []
         for at in range(0, len(rows), _WAVE):
             self._progress("Reranking", at, len(rows))
@@ -195,7 +195,7 @@ class ListwiseTrainer:
     def _recall(self, rankings: Rankings, k: int) -> Any:
         return MEASURES["R"](self._judge.gains(rankings, "document"), k)
 
-    def _failures(self, rows: Sequence[int], rankings: Rankings, before: Any, system: str) -> list[Failure]:
+    def _failures(self, rows: Sequence[int], rankings: Rankings, before: Any, system: str) -> list[RankingFailure]:
         """The rows for which the model, with this system prompt, ranks too few relevant passages first."""
         prompt = self._prompt(system)
         heads = [rankings.row(row)[0].tolist() for row in rows]
@@ -214,10 +214,10 @@ class ListwiseTrainer:
             ids[row] = [head[place] for place in order]
             after = self._recall(Rankings(ids, ids.astype(np.float32)), self.stage.keep)[row]
             if before[row] - after > FAILED:
-                failures.append(Failure(row, float(before[row] - after), tuple(ids[row].tolist())))
+                failures.append(RankingFailure(row, float(before[row] - after), tuple(ids[row].tolist())))
         return failures
 
-    def _improved(self, failure: Failure, rankings: Rankings, system: str) -> dict[str, str]:
+    def _improved(self, failure: RankingFailure, rankings: Rankings, system: str) -> dict[str, str]:
         """The model's analysis of a failure and its better system prompt; "" if it gave no usable one."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
@@ -243,7 +243,7 @@ class ListwiseTrainer:
             "system_prompt": str(written).strip() if usable else "",
         }
 
-    def _example(self, failure: Failure, rankings: Rankings) -> RankedExample:
+    def _example(self, failure: RankingFailure, rankings: Rankings) -> RankedExample:
         """An example with the right order: the relevant passages first, then the others in their old order."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)

@@ -22,7 +22,7 @@ FACTOR = ".factor"
 _NORMS = {"LayerNormalization": (1, 2), "SkipLayerNormalization": (2, 3)}
 """Where the scale and the shift are among a node's inputs."""
 _PRODUCTS = ("Attention", "MatMul")
-_LEAST = 1e-5
+_MIN_RANGE = 1e-5
 
 Feed = Mapping[str, Any]
 
@@ -121,7 +121,7 @@ class _Graph:
 def _factor(highest: Any, weights: Sequence[Any], strength: float) -> Any:
     """What to divide each channel by: more if its activations are high and its weights are low."""
     rows = np.max([np.abs(weight).max(axis=1) for weight in weights], axis=0)
-    factor = np.maximum(highest, _LEAST) ** strength / np.maximum(rows, _LEAST) ** (1 - strength)
+    factor = np.maximum(highest, _MIN_RANGE) ** strength / np.maximum(rows, _MIN_RANGE) ** (1 - strength)
     return (factor / np.exp(np.log(factor).mean())).astype(np.float32)
 
 

@@ -10,7 +10,7 @@ from surefind.bench.llm_value import cost_of
 
 
 @dataclass(frozen=True)
-class Limits:
+class TuningLimits:
     """The user's limits; None means none."""
 
     p95_ms: float | None = None

@@ -28,11 +28,11 @@ from surefind.measure.names import Measure
 from surefind.measure.permutation import permutation_p
 from surefind.measure.statistics import Interval, bootstrap
 from surefind.prompts.meter import money
-from surefind.tune.limits import Limits
-from surefind.tune.race import FIRST, Drop, Race, blocks
+from surefind.tune.limits import TuningLimits
+from surefind.tune.race import FIRST_BLOCK, Drop, Race, blocks
 from surefind.tune.space import near
 
-FEWEST = 2 * FIRST
+MIN_HALF = 2 * FIRST_BLOCK
 """Questions that may choose that a half must have."""
 _FINALISTS = 12
 """Survivors that the recommendation chooses from, the best first."""
@@ -114,7 +114,7 @@ class Tuner:
         bench: Bench,
         exam: Exam,
         measure: Measure,
-        limits: Limits,
+        limits: TuningLimits,
         minutes: float | None = None,
         seed: int = 0,
         watch: OnStanding | None = None,
@@ -221,7 +221,9 @@ class Tuner:
         return kept
 
     def _timing_exam(self) -> Exam:
-        return Exam(f"{self._exam.name}-timing", tuple(self.tuning[:FIRST]), self._exam.version, self._exam.origin)
+        return Exam(
+            f"{self._exam.name}-timing", tuple(self.tuning[:FIRST_BLOCK]), self._exam.version, self._exam.origin
+        )
 
     def _confirm(self, winner: Contender, current: Contender) -> Confirmed:
         scores = self._score([winner, current], self.held) if str(winner) != str(current) else None
@@ -251,10 +253,10 @@ def halves(exam: Exam, seed: int = 0) -> tuple[list[ExamQuery], list[ExamQuery]]
     out = held_out(kept)
     tuning = [query for query, held in zip(kept, out, strict=True) if not held]
     held = [query for query, hold in zip(kept, out, strict=True) if hold]
-    if min(len(tuning), len(held)) < FEWEST:
+    if min(len(tuning), len(held)) < MIN_HALF:
         raise ExamError(
             f"{exam.label} has {len(kept)} questions that may choose a configuration (real ones, or in other words "
-            f"than the documents'); tuning needs at least {2 * FEWEST}. Collect real questions with: surefind exam "
+            f"than the documents'); tuning needs at least {2 * MIN_HALF}. Collect real questions with: surefind exam "
             "grow NAME."
         )
     random.Random(seed).shuffle(tuning)

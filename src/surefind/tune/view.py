@@ -16,7 +16,7 @@ from surefind.tune.search import Confirmed, Standing, Tuned
 if TYPE_CHECKING:
     from rich.table import Table
 
-_SHOWN = 5
+_MAX_LISTED = 5
 """Leaders that a standing lists, and dropped candidates that it names."""
 
 
@@ -27,16 +27,16 @@ def lines(standing: Standing) -> Iterator[str]:
     alive = f"{len(race.alive)} of {len(names)} candidates left"
     times = f"{standing.seconds:.0f} s, at most {standing.left:.0f} s more"
     yield f"{standing.stage}: {asked} of {standing.total} questions, {alive}, {times}{standing.money}"
-    leaders = sorted(race.alive, key=lambda i: -race.means[i])[:_SHOWN]
+    leaders = sorted(race.alive, key=lambda i: -race.means[i])[:_MAX_LISTED]
     errors = _errors(race)
     for i in leaders:
         yield f"  {race.means[i]:.3f} ± {1.96 * errors[race.alive.index(i)]:.3f}  {names[i]}"
     if standing.dropped:
         first = [
             f"{names[drop.candidate]} ({drop.difference:+.3f}; {drop.chance:.1%} to be better)"
-            for drop in sorted(standing.dropped, key=lambda drop: drop.difference)[:_SHOWN]
+            for drop in sorted(standing.dropped, key=lambda drop: drop.difference)[:_MAX_LISTED]
         ]
-        more = f" and {len(standing.dropped) - _SHOWN} more" if len(standing.dropped) > _SHOWN else ""
+        more = f" and {len(standing.dropped) - _MAX_LISTED} more" if len(standing.dropped) > _MAX_LISTED else ""
         leader = names[standing.dropped[0].leader]
         yield f"  dropped against {leader}: {', '.join(first)}{more}"
 
@@ -50,7 +50,7 @@ def leaderboard(found: Tuned) -> Table:
     table.add_column(f"{found.measure}", justify="right", no_wrap=True)
     table.add_column("questions", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for row in rows(found)[: 4 * _SHOWN]:
+    for row in rows(found)[: 4 * _MAX_LISTED]:
         table.add_row(row["name"], f"{row['mean']:.3f}", str(row["questions"]), row["status"])
     return table
 
@@ -81,10 +81,10 @@ def rows(found: Tuned) -> list[dict[str, Any]]:
 
 def result(found: Tuned) -> Iterator[str]:
     """What was found, how sure it is, and what to do."""
-    for name, reason in list(found.over.items())[:_SHOWN]:
+    for name, reason in list(found.over.items())[:_MAX_LISTED]:
         yield f"Over a limit: {name} ({reason})."
-    if len(found.over) > _SHOWN:
-        yield f"Over a limit: {len(found.over) - _SHOWN} more."
+    if len(found.over) > _MAX_LISTED:
+        yield f"Over a limit: {len(found.over) - _MAX_LISTED} more."
     if found.winner is None or found.recommendation is None:
         yield "No block of questions was finished, so there is no best configuration yet."
         return

@@ -19,10 +19,10 @@ from typing import IO, Any
 
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.inside import reading
-from surefind.files.limits import OUT_OF_MEMORY, Limits
+from surefind.files.limits import OUT_OF_MEMORY, FileLimits
 from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
-from surefind.write.prepare import CutTask, Task, prepare, prepare_cut, to_data
+from surefind.write.prepare import CutTask, PrepareTask, prepare, prepare_cut, to_data
 
 _GRACE = 2
 """Seconds by which the alarm comes after the parent's deadline. The alarm is for a parent that has died."""
@@ -30,7 +30,7 @@ _GRACE = 2
 
 def main() -> None:
     settings = json.loads(sys.argv[1])
-    limits, readers = Limits(**settings["limits"]), Readers(tuple(settings["readers"]))
+    limits, readers = FileLimits(**settings["limits"]), Readers(tuple(settings["readers"]))
     answers = os.fdopen(os.dup(1), "wb")
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)  # output of libraries must not mix with the answers
@@ -47,7 +47,7 @@ def main() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _still_working(answers: IO[bytes], limits: Limits) -> None:
+def _still_working(answers: IO[bytes], limits: FileLimits) -> None:
     """Restarts the time limit, here and in the parent: an answer of length 0 asks for more time."""
     signal.setitimer(signal.ITIMER_REAL, limits.seconds + _GRACE)
     _send(answers, b"")
@@ -58,12 +58,12 @@ def _send(answers: IO[bytes], data: bytes) -> None:
     answers.flush()
 
 
-def _answer(data: dict[str, Any], limits: Limits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
+def _answer(data: dict[str, Any], limits: FileLimits, readers: Readers, alive: Callable[[], None]) -> dict[str, Any]:
     with reading(limits, readers, alive) as here:
         try:
             if "document" in data:
                 return to_data(prepare_cut(CutTask.from_data(data), here))
-            return to_data(prepare(Task(**data), here))
+            return to_data(prepare(PrepareTask(**data), here))
         except MissingPartError as error:
             return {"missing": str(error)}
         except SourceError as error:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from surefind.errors import SourceError
-from surefind.files.limits import OUT_OF_MEMORY, Limits
+from surefind.files.limits import OUT_OF_MEMORY, FileLimits
 from surefind.files.readers import Readers
 from surefind.running.cores import usable_cores
 from surefind.running.workers import check_stopped
@@ -39,7 +39,7 @@ class BrokenChildError(SourceError):
 class Child:
     """A child process that prepares files, one at a time."""
 
-    def __init__(self, limits: Limits, readers: Readers) -> None:
+    def __init__(self, limits: FileLimits, readers: Readers) -> None:
         self.settings = settings_of(limits, readers)
         # -P: modules must not be imported from the current folder, which may hold the documents. A new session: Ctrl-C
         # goes to the parent only.
@@ -57,7 +57,7 @@ class Child:
             if pipe:
                 pipe.close()
 
-    def ask(self, request: bytes, deadline: float, limits: Limits) -> dict[str, Any]:
+    def ask(self, request: bytes, deadline: float, limits: FileLimits) -> dict[str, Any]:
         """Sends a request and returns the answer. An answer of length 0 asks for more time."""
         self._give(request + b"\n", deadline, limits)
         while not (size := struct.unpack(">Q", self._take(8, deadline, limits))[0]):
@@ -66,7 +66,7 @@ class Child:
             raise SourceError(f"gives more than {limits.unpacked_mb:g} MB of text (max_unpacked_mb)")
         return dict(json.loads(self._take(size, deadline, limits)))
 
-    def _give(self, data: bytes, deadline: float, limits: Limits) -> None:
+    def _give(self, data: bytes, deadline: float, limits: FileLimits) -> None:
         left = memoryview(data)
         try:
             file = _pipe(self.process.stdin).fileno()
@@ -77,7 +77,7 @@ class Child:
         except (BrokenPipeError, ValueError):
             raise self._crash(limits) from None
 
-    def _take(self, size: int, deadline: float, limits: Limits) -> bytes:
+    def _take(self, size: int, deadline: float, limits: FileLimits) -> bytes:
         file = _pipe(self.process.stdout).fileno()
         parts: list[bytes] = []
         while size:
@@ -89,7 +89,7 @@ class Child:
             size -= len(piece)
         return b"".join(parts)
 
-    def _crash(self, limits: Limits) -> BrokenChildError:
+    def _crash(self, limits: FileLimits) -> BrokenChildError:
         """Waits for the process to end and says how it ended."""
         code = self.process.wait()
         if code == OUT_OF_MEMORY:
@@ -98,11 +98,11 @@ class Child:
         return BrokenChildError(f"cannot be read: its reader crashed ({name})")
 
 
-def out_of_memory(limits: Limits) -> BrokenChildError:
+def out_of_memory(limits: FileLimits) -> BrokenChildError:
     return BrokenChildError(f"needs more than {limits.memory_mb:g} MB of memory to be read (max_memory_mb)")
 
 
-def settings_of(limits: Limits, readers: Readers) -> tuple[str, ...]:
+def settings_of(limits: FileLimits, readers: Readers) -> tuple[str, ...]:
     """Everything that a process is started with. A spare process with other settings cannot be used."""
     given = json.dumps({"limits": dataclasses.asdict(limits), "readers": readers.specs})
     return given, os.environ.get("PYTHONPATH", ""), os.environ.get("PATH", "")
@@ -162,7 +162,7 @@ class _Spares:
 spares = _Spares()
 
 
-def _wait(deadline: float, limits: Limits, reading: int | None = None, writing: int | None = None) -> None:
+def _wait(deadline: float, limits: FileLimits, reading: int | None = None, writing: int | None = None) -> None:
     """Waits for a pipe. Raises `SourceError` at the deadline, and `StoppedError` if the work was stopped: the caller
     then ends the child."""
     read, write = ([] if file is None else [file] for file in (reading, writing))

@@ -21,25 +21,25 @@ from typing import Any, Self
 
 from surefind import __version__
 from surefind.errors import MissingPartError, SourceError, StoreError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.opening import read_bytes
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.store.cache import Cache, remove
 from surefind.write.children import settings_of
 from surefind.write.node import installed_version, prepared_here
-from surefind.write.prepare import Prepared, Task, from_data
+from surefind.write.prepare import Prepared, PrepareTask, from_data
 from surefind.write.reading import Reading, check_answer
 
 _RETRIES = 5
 """How often Ray runs a task again if its node or process dies. After that, this machine does the work."""
-_PATIENCE = 180.0
+_START_SECONDS = 180.0
 """Seconds that a node may take to start its first process."""
 _CONNECT = 10.0
 """Seconds in which a cluster must answer."""
 _LOOK_UP = 1.0
 """Seconds after which a waiting thread looks whether the sync has ended."""
-_MOST = 256
+_MAX_WAITING = 256
 """Tasks that wait for the cluster at the same time, at most."""
 
 
@@ -80,7 +80,7 @@ def check_versions(ray: Any, address: str) -> None:
     ask = ray.remote(num_cpus=0)(installed_version)
     for node in nodes(ray):
         try:
-            version = ray.get(ask.options(scheduling_strategy=node).remote(), timeout=_PATIENCE)
+            version = ray.get(ask.options(scheduling_strategy=node).remote(), timeout=_START_SECONDS)
         except Exception as error:  # the package may be missing there, or too old to have the function
             version = f"none that answers ({type(error).__name__})"
         if version != __version__:
@@ -101,7 +101,7 @@ def nodes(ray: Any) -> list[Any]:
 class ClusterReading(Reading):
     """Does what `Reading` does, on the nodes of a cluster."""
 
-    def __init__(self, readers: Readers, limits: Limits, address: str, checkpoint: Path) -> None:
+    def __init__(self, readers: Readers, limits: FileLimits, address: str, checkpoint: Path) -> None:
         super().__init__(readers, limits)
         self._address = address
         self._checkpoint = Cache(checkpoint, "prepared", ["answer BLOB"])
@@ -119,7 +119,7 @@ class ClusterReading(Reading):
         except BaseException:
             self._ray.shutdown()
             raise
-        self.processes = min(_MOST, 2 * cpus(self._ray))  # twice: a task waits on its node while another is sent
+        self.processes = min(_MAX_WAITING, 2 * cpus(self._ray))  # a task waits on its node while another is sent
         return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -133,7 +133,7 @@ class ClusterReading(Reading):
 
     def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
         data = read_bytes(path, real, self.limits.file_mb)
-        request = Task(str(reader), str(path), document_id, layout).to_json()
+        request = PrepareTask(str(reader), str(path), document_id, layout).to_json()
         return from_data(check_answer(self._prepared(request, str(path), data)))
 
     def answer(self, request: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from surefind.write.ids import Ids
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared
 from surefind.write.reading import Reading
-from surefind.write.withdrawal import KEPT, withdraw, withdrawn
+from surefind.write.withdrawal import KEPT_NOTE, withdraw, withdrawn
 
 _RACY_NS = 2_000_000_000
 """Nanoseconds. A file that was read this soon after its modification time is read again by the next sync: it may have
@@ -300,7 +300,7 @@ def _skipped(path: str, reason: str) -> ProblemRow:
 
 
 def _failure(tried: ProblemRow, reason: str, row: FileRow | None) -> ProblemRow:
-    return replace(tried, reason=reason + KEPT if row else reason)
+    return replace(tried, reason=reason + KEPT_NOTE if row else reason)
 
 
 def _complaints(tried: ProblemRow, taken: Prepared) -> list[ProblemRow]:

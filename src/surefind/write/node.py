@@ -13,7 +13,7 @@ from pathlib import Path
 
 from surefind import __version__
 from surefind.errors import MissingPartError, SourceError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.write.reading import Reading
 
@@ -48,4 +48,4 @@ def _answered(settings: str, request: str) -> str:
 def _reading(settings: str) -> Reading:
     """The child process of this worker; it serves all tasks with the same settings."""
     given = json.loads(settings)
-    return Reading(Readers(tuple(given["readers"])), Limits(**given["limits"]))
+    return Reading(Readers(tuple(given["readers"])), FileLimits(**given["limits"]))

@@ -36,12 +36,12 @@ _NO_JSON = ("NaN", "Infinity")
 """Numbers that Python writes into JSON, and that other programs cannot read there."""
 _DEEPEST = 20
 """Levels of values within values in metadata, at most."""
-_LONGEST_TITLE = 1000
+_MAX_TITLE_CHARS = 1000
 """Characters of a document's title, at most."""
 
 
 @dataclass(frozen=True)
-class Task:
+class PrepareTask:
     """The file to prepare, and how."""
 
     reader: str
@@ -83,7 +83,7 @@ class Prepared:
     """(member of the file or "", reason) of each part that could not be read."""
 
 
-def prepare(task: Task, here: Scope) -> Prepared:
+def prepare(task: PrepareTask, here: Scope) -> Prepared:
     """Reads the documents of a file and cuts them."""
     reader = spec.make("read", task.reader)
     path = Path(task.path)
@@ -132,8 +132,8 @@ def storable(document: Document) -> Document:
     if any(word in facts for word in _NO_JSON):
         document = replace(document, metadata=json.loads(facts, parse_constant=str))
         facts = json.dumps(dict(document.metadata), ensure_ascii=False)
-    if len(document.title) > _LONGEST_TITLE:
-        document = replace(document, title=document.title[:_LONGEST_TITLE])
+    if len(document.title) > _MAX_TITLE_CHARS:
+        document = replace(document, title=document.title[:_MAX_TITLE_CHARS])
     if not any(map(_UNSTORABLE.search, (document.text, document.title, document.id, facts))):
         return document
     return replace(

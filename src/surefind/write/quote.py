@@ -58,7 +58,7 @@ def sync_calls(
 
 def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
     """Returns the size and modification time of every file when it was last read."""
-    contents = catalogue.contents()
+    contents = catalogue.snapshot_id()
     return {
         source.root / path: (row.size, row.mtime_ns)
         for source in catalogue.sources()

@@ -20,14 +20,14 @@ from typing import Any, Self, TypeVar
 
 from surefind.abilities import declared
 from surefind.errors import MissingPartError, SourceError
-from surefind.files.limits import Limits
+from surefind.files.limits import FileLimits
 from surefind.files.opening import ReplacedError
 from surefind.files.readers import Readers
 from surefind.protocols import Reader
 from surefind.running.cores import usable_cores
 from surefind.types import Chunk, Document
 from surefind.write.children import BrokenChildError, Child, out_of_memory, settings_of, spares
-from surefind.write.prepare import CutTask, Prepared, Task, chunks_from, from_data
+from surefind.write.prepare import CutTask, Prepared, PrepareTask, chunks_from, from_data
 
 _AHEAD = 64
 """Files per process that may be prepared before they are needed."""
@@ -42,7 +42,7 @@ Result = TypeVar("Result")
 class Reading:
     """Prepares files with their readers, in child processes. As a context manager it ends the processes."""
 
-    def __init__(self, readers: Readers, limits: Limits, spare: bool = False) -> None:
+    def __init__(self, readers: Readers, limits: FileLimits, spare: bool = False) -> None:
         self.readers = readers
         self.limits = limits
         self.processes = usable_cores()
@@ -120,7 +120,7 @@ class Reading:
     def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
         """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
         `ReplacedError` if `path` does not lead to `real` any more."""
-        return from_data(self.answer(Task(str(reader), str(path), document_id, layout, real).to_json()))
+        return from_data(self.answer(PrepareTask(str(reader), str(path), document_id, layout, real).to_json()))
 
     def cut(self, document: Document, layout: str) -> list[Chunk]:
         """Cuts a document in a child process. Raises `SourceError` if it cannot be cut within the limits."""

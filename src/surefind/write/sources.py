@@ -19,8 +19,7 @@ from surefind.store.rows import Source
 from surefind.write.intake import type_of
 from surefind.write.reading import Reading
 
-_SHOWN = 10
-"""Skipped files that an error message lists."""
+_MAX_LISTED = 10
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class Sources:
             seen[type_of(entry.relative)] += 1
         found = f"its {sum(seen.values())} files are {listing(seen)}" if seen else "it holds no files"
         if missed.skipped:
-            found += "; skipped: " + "; ".join(f"{name} {reason}" for name, reason in missed.skipped[:_SHOWN])
+            found += "; skipped: " + "; ".join(f"{name} {reason}" for name, reason in missed.skipped[:_MAX_LISTED])
         raise SourceError(
             f"There is nothing to index in {path}: {found}. Known types: {', '.join(self.reading.readers.suffixes())}."
         )

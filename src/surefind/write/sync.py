@@ -36,13 +36,13 @@ def sync(
     result.removed += len(orphans)
     _take_in(writer, sources, base, paths, forget, origins, dropped, result)
     changed = result.added + result.changed + result.removed
-    contents = base + 1 if changed or not catalogue.generation() else catalogue.contents()
+    contents = base + 1 if changed or not catalogue.generation() else catalogue.snapshot_id()
     for uncut in writer.cut(contents, skip=True):
         result.problems.append(Problem(uncut.document, uncut.reason))
         if uncut.refused:
             _record(writer, uncut)
     result.rebuilt = writer.build(contents, retrievers)
-    if contents != catalogue.contents() or not catalogue.generation():
+    if contents != catalogue.snapshot_id() or not catalogue.generation():
         writer.pass_gate(contents)
         with catalogue.transaction():
             catalogue.commit(contents, writer.author)

@@ -12,9 +12,9 @@ from surefind.files.scan import FileEntry
 from surefind.store.rows import FileRow, ProblemRow
 from surefind.store.versions import Versions
 
-KEPT = "; the version indexed before is kept"
+KEPT_NOTE = "; the version indexed before is kept"
 _WITHDRAWN = "; the version indexed before was withdrawn, because the new one may restrict who reads it"
-_LARGEST = 100_000_000
+_MAX_SEARCHED_BYTES = 100_000_000
 """Bytes of a file up to which it is searched for an access list."""
 
 
@@ -30,10 +30,10 @@ def withdraw(versions: Versions, entry: FileEntry, row: FileRow | None, contents
 def _may_restrict(entry: FileEntry, row: FileRow) -> bool:
     """Returns whether a file has changed and may contain an access list. If it cannot even be opened, nothing is known
     about it, and its earlier version stays."""
-    if entry.size > _LARGEST:
+    if entry.size > _MAX_SEARCHED_BYTES:
         return True
     try:
-        data = read_bytes(entry.path, entry.real, _LARGEST / 1e6)
+        data = read_bytes(entry.path, entry.real, _MAX_SEARCHED_BYTES / 1e6)
     except SourceError:  # it grew, or is no longer a file: it may restrict its readers
         return True
     except OSError:
@@ -43,4 +43,4 @@ def _may_restrict(entry: FileEntry, row: FileRow) -> bool:
 
 def withdrawn(failure: ProblemRow) -> ProblemRow:
     """Returns the failure with the reason for the withdrawal."""
-    return replace(failure, reason=failure.reason.removesuffix(KEPT) + _WITHDRAWN)
+    return replace(failure, reason=failure.reason.removesuffix(KEPT_NOTE) + _WITHDRAWN)

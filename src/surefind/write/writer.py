@@ -82,7 +82,7 @@ class Writer:
             stack.callback(self.catalogue.close)
             stack.callback(self.catalogue.end_session)
             self.backend = self._make_backend(self.catalogue)
-            self.backend.check_ahead(self.catalogue.contents(), str(self.layout), self._uses)
+            self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses)
             self.catalogue.check()
             stack.enter_context(self.reading)
             self._stack = stack.pop_all()
@@ -132,7 +132,7 @@ class Writer:
 
     def compact(self, retrievers: Sequence[Retriever]) -> list[str]:
         """Merges what many syncs have left in the indexes of the current set. Returns the names of the retrievers."""
-        contents = self.contents(self.catalogue.contents())
+        contents = self.contents(self.catalogue.snapshot_id())
         return self.backend.compact(contents, str(self.layout), retrievers, self.services, self.report)
 
     def count(self, contents: int) -> int:
@@ -173,7 +173,7 @@ class Writer:
         """Deletes all but the last `keep` generations, except those that a reader, in any process, still uses."""
         generations = self.catalogue.generations()
         keep = {one.contents for one in generations[-self.keep :]}
-        keep.add(self.catalogue.contents())
+        keep.add(self.catalogue.snapshot_id())
         with contextlib.ExitStack() as held:
             old = [one for one in generations if one.contents not in keep]
             unused = {one.number: held.enter_context(lease.sweeping(self.data, one.number)) for one in old}

@@ -13,7 +13,7 @@ from itertools import combinations
 
 from surefind.errors import MissingPartError
 from surefind.exam._names import named
-from surefind.exam.by_llm.passages import Passage
+from surefind.exam.by_llm.passages import SourcePassage
 from surefind.extract.spacy import Spacy
 from surefind.protocols import Services
 
@@ -28,12 +28,12 @@ _EACH = 3
 
 
 @dataclass(frozen=True)
-class Pair:
-    passages: tuple[Passage, Passage]
+class PassagePair:
+    passages: tuple[SourcePassage, SourcePassage]
     shared: tuple[str, ...]
 
 
-def entities_of(passages: Sequence[Passage], services: Services) -> dict[Passage, tuple[str, ...]]:
+def entities_of(passages: Sequence[SourcePassage], services: Services) -> dict[SourcePassage, tuple[str, ...]]:
     """The entities of each passage, by spaCy if it and its model are installed, as in the study; otherwise by rules."""
     try:
         read = Spacy().extract([passage.text for passage in passages], services)
@@ -45,7 +45,7 @@ def entities_of(passages: Sequence[Passage], services: Services) -> dict[Passage
     }
 
 
-def entities_by_rule(passage: Passage) -> tuple[str, ...]:
+def entities_by_rule(passage: SourcePassage) -> tuple[str, ...]:
     return _most_frequent(name for name, _ in named(passage.text))
 
 
@@ -55,26 +55,26 @@ def _most_frequent(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name, _ in ordered[:ENTITIES])
 
 
-def pairs(entities: Mapping[Passage, Sequence[str]], cross: bool) -> list[Pair]:
+def pairs(entities: Mapping[SourcePassage, Sequence[str]], cross: bool) -> list[PassagePair]:
     """All pairs that fit, with each passage in at most `_EACH` of them."""
-    holders: dict[str, list[Passage]] = defaultdict(list)
+    holders: dict[str, list[SourcePassage]] = defaultdict(list)
     shown: dict[str, str] = {}
     for passage, names in entities.items():
         for name in dict.fromkeys(names):
             holders[name.lower()].append(passage)
             shown.setdefault(name.lower(), name)
-    shared: dict[tuple[Passage, Passage], list[str]] = defaultdict(list)
+    shared: dict[tuple[SourcePassage, SourcePassage], list[str]] = defaultdict(list)
     for key, members in holders.items():
         if 2 <= len(members) <= _COMMON:
             for a, b in combinations(members, 2):
                 if (a.document != b.document) == cross:
                     shared[a, b].append(shown[key])
     tagged = any(passage.tags for passage in entities)
-    used: Counter[Passage] = Counter()
+    used: Counter[SourcePassage] = Counter()
     made = []
     for (a, b), names in sorted(shared.items(), key=lambda item: (-len(item[1]), item[0][0].start, item[0][1].start)):
         related = not cross or bool(a.tags & b.tags) or (not tagged and len(names) >= 2)
         if related and used[a] < _EACH and used[b] < _EACH:
             used.update((a, b))
-            made.append(Pair((a, b), tuple(names)))
+            made.append(PassagePair((a, b), tuple(names)))
     return made

@@ -25,7 +25,7 @@ LIMITS: dict[Kind, tuple[int, int]] = {"segments": (500, 1000), "sections": (25,
 
 
 @dataclass(frozen=True)
-class Passage:
+class SourcePassage:
     document: str
     start: int
     end: int
@@ -37,7 +37,7 @@ class Passage:
         return self.document == document and start < self.end and self.start < end
 
 
-def passages(documents: Iterable[Document], kind: Kind = "segments") -> list[Passage]:
+def passages(documents: Iterable[Document], kind: Kind = "segments") -> list[SourcePassage]:
     return [passage for document in documents for passage in _of(document, kind) or _of(document, "sections")]
 
 
@@ -46,20 +46,20 @@ def short(documents: Iterable[Document]) -> int:
     return sum(not _of(document, "segments") for document in documents)
 
 
-def _of(document: Document, kind: Kind) -> list[Passage]:
+def _of(document: Document, kind: Kind) -> list[SourcePassage]:
     fewest, most = LIMITS[kind]
     tags = _tags(document)
     own = [sentence_spans(document.text, s.start, s.end) for s in sections(document)]
     runs = own if kind == "sections" else [[sentence for section in own for sentence in section]]
     cut = [
-        Passage(document.id, start, end, document.text[start:end], document.title, tags)
+        SourcePassage(document.id, start, end, document.text[start:end], document.title, tags)
         for run in runs
         for start, end in _parts(document.text, run, most)
     ]
     return [passage for passage in cut if count_words(passage.text) >= fewest]
 
 
-def drawn(items: Sequence[tuple[Passage, ...]], family: str, seed: int) -> list[tuple[Passage, ...]]:
+def drawn(items: Sequence[tuple[SourcePassage, ...]], family: str, seed: int) -> list[tuple[SourcePassage, ...]]:
     """Shuffles by the seed alone and takes one item from each document in turn, so that long documents do not fill the
     exam."""
     turns: dict[str, int] = {}
@@ -71,7 +71,7 @@ def drawn(items: Sequence[tuple[Passage, ...]], family: str, seed: int) -> list[
     return [item for _, _, item in sorted(made, key=lambda entry: entry[:2])]
 
 
-def _lot(item: tuple[Passage, ...], family: str, seed: int) -> str:
+def _lot(item: tuple[SourcePassage, ...], family: str, seed: int) -> str:
     places = "".join(f"\0{p.document}\0{p.start}\0{p.text}" for p in item)
     return hashlib.blake2b(f"{seed}\0{family}{places}".encode(), digest_size=8).hexdigest()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from surefind.exam._words import terms
-from surefind.exam.by_llm.passages import Passage
+from surefind.exam.by_llm.passages import SourcePassage
 from surefind.llm.reply import read_object
 from surefind.text.scripts import count_words
 
@@ -24,9 +24,9 @@ SCHEMA: dict[str, Any] = {
         }
     },
 }
-MOST = 3
+MAX_PER_CALL = 3
 """Most questions taken from one call."""
-_LONGEST_ANSWER = 60
+_MAX_ANSWER_WORDS = 60
 """Most words of an answer."""
 _ABOUT_ITSELF = re.compile(
     r"\b(?:the|this|these|both|each|first|second|either|provided|given|above)\s+(?:\w+\s+)?"
@@ -41,7 +41,7 @@ _ALIKE = 0.8
 class Question:
     text: str
     answer: str
-    passages: tuple[Passage, ...]
+    passages: tuple[SourcePassage, ...]
     start: int
     end: int
     """`start` and `end` are the answer's offsets in the document of `passages[0]`."""
@@ -50,7 +50,7 @@ class Question:
 
 
 def read_questions(
-    reply: str, passages: Sequence[Passage], shared: Sequence[str] = ()
+    reply: str, passages: Sequence[SourcePassage], shared: Sequence[str] = ()
 ) -> tuple[list[Question], list[str]]:
     """The usable questions in a reply, and the reasons why the others are not."""
     found = read_object(reply)
@@ -59,13 +59,13 @@ def read_questions(
         return [], ["no JSON in the model's answer"]
     made: list[Question] = []
     refused: list[str] = []
-    for row in rows[:MOST]:
+    for row in rows[:MAX_PER_CALL]:
         question = _question(row, passages, tuple(shared))
         (refused if isinstance(question, str) else made).append(question)  # type: ignore[arg-type]
     return made, refused
 
 
-def _question(row: Any, passages: Sequence[Passage], shared: tuple[str, ...]) -> Question | str:
+def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ...]) -> Question | str:
     """A question, or what is wrong with it."""
     text, answer = (row.get("question"), row.get("answer")) if isinstance(row, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(answer, str) or not answer.strip() or not terms(text):
@@ -73,7 +73,7 @@ def _question(row: Any, passages: Sequence[Passage], shared: tuple[str, ...]) ->
     text, answer = " ".join(text.split()), answer.strip()
     if _ABOUT_ITSELF.search(text):
         return "mentions its passage"
-    if count_words(answer) > _LONGEST_ANSWER:
+    if count_words(answer) > _MAX_ANSWER_WORDS:
         return "the answer is too long"
     if len(answer) > 2 and answer.lower() in text.lower():
         return "contains its own answer"

@@ -26,8 +26,8 @@ from typing import Any
 from surefind.access import Access
 from surefind.errors import BudgetError, ExamError, SurefindError, choices
 from surefind.exam.by_llm.necessity import ANSWER, necessary
-from surefind.exam.by_llm.pairs import ENTITIES, Pair, entities_of, pairs
-from surefind.exam.by_llm.passages import LIMITS, Kind, Passage, drawn, passages, short
+from surefind.exam.by_llm.pairs import ENTITIES, PassagePair, entities_of, pairs
+from surefind.exam.by_llm.passages import LIMITS, Kind, SourcePassage, drawn, passages, short
 from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
 from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
@@ -60,7 +60,7 @@ _PROMPT_TOKENS = 450
 
 
 @dataclass(frozen=True)
-class Plan:
+class LLMPlan:
     families: tuple[str, ...] = FAMILIES
     per_family: int = 50
     seed: int = 42
@@ -75,7 +75,7 @@ class Plan:
         if self.passages not in LIMITS:
             raise ExamError(f"There are no passages called {self.passages!r}. {choices(self.passages, LIMITS)}")
 
-    def calls(self, model: str, material: Sequence[Passage]) -> Calls:
+    def calls(self, model: str, material: Sequence[SourcePassage]) -> Calls:
         """Estimates the calls: a call gives about one usable question; half of the two-hop questions are dropped."""
         size = sum(len(p.text) for p in material) // max(1, len(material)) // 4 + _PROMPT_TOKENS
         single = self.per_family * ("sf1h" in self.families)
@@ -91,7 +91,7 @@ class Plan:
 
 
 @dataclass
-class Written:
+class WrittenQuestions:
     queries: list[ExamQuery] = field(default_factory=list)
     refused: Counter[str] = field(default_factory=Counter)
     """Why questions were dropped, and how often."""
@@ -102,9 +102,14 @@ class Written:
         return Exam(name, tuple(self.queries), origin=origin, corpus=corpus)
 
 
-class Writer:
+class QuestionWriter:
     def __init__(
-        self, kb: KnowledgeBase, model: str, documents: Sequence[Document], plan: Plan, report: OnProgress | None = None
+        self,
+        kb: KnowledgeBase,
+        model: str,
+        documents: Sequence[Document],
+        plan: LLMPlan,
+        report: OnProgress | None = None,
     ) -> None:
         self.kb = kb
         self.plan = plan
@@ -120,7 +125,7 @@ class Writer:
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()
-        self._written = Written()
+        self._written = WrittenQuestions()
 
     @property
     def chat(self) -> ChatModel:
@@ -129,7 +134,7 @@ class Writer:
     def calls(self) -> Calls:
         return self.plan.calls(self.model, self.material)
 
-    def write(self) -> Written:
+    def write(self) -> WrittenQuestions:
         """Writes all families. If the budget ends, the questions written so far are kept."""
         try:
             for family in self.plan.families:
@@ -155,17 +160,17 @@ class Writer:
                 kept += 1
         self._report(f"Writing {family}", wanted, wanted)
 
-    def _singles(self) -> Iterator[Pair | Passage]:
+    def _singles(self) -> Iterator[PassagePair | SourcePassage]:
         return (item[0] for item in drawn([(p,) for p in self.material], "sf1h", self.plan.seed))
 
-    def _pairs(self, family: str) -> Iterator[Pair | Passage]:
+    def _pairs(self, family: str) -> Iterator[PassagePair | SourcePassage]:
         found = pairs(self._entities(), cross=family == "mf2h")
         if not found:
             self._written.refused[f"no two {self.plan.passages} for {family} share an entity"] += 1
         shared = {pair.passages: pair for pair in found}
         return (shared[item] for item in drawn(list(shared), family, self.plan.seed))  # type: ignore[index]
 
-    def _entities(self) -> dict[Passage, tuple[str, ...]]:
+    def _entities(self) -> dict[SourcePassage, tuple[str, ...]]:
         """The entities of as many passages as the pairs may need. If fewer than five are found, the model adds the
         rest."""
         most = 4 * self.plan.per_family * _TRIED
@@ -190,14 +195,14 @@ class Writer:
 
     # ------------------------------------------------------------ asking
 
-    def _drafted(self, family: str, wave: Sequence[Pair | Passage]) -> list[Question]:
+    def _drafted(self, family: str, wave: Sequence[PassagePair | SourcePassage]) -> list[Question]:
         if family == "sf1h":
             template = self._prompt("exam_single", ("title", "passage"))
         else:
             template = self._prompt("exam_pair", ("passages", "names"))
         prompts = []
         for item in wave:
-            if isinstance(item, Passage):
+            if isinstance(item, SourcePassage):
                 values = {"title": Data("title", item.title or item.document), "passage": Data("passage", item.text)}
                 prompts.append(template.messages(**values))
             else:
@@ -208,7 +213,7 @@ class Writer:
             if reply is None:
                 self._written.refused["the model did not answer"] += 1
                 continue
-            sources, shared = ((item,), ()) if isinstance(item, Passage) else (item.passages, item.shared)
+            sources, shared = ((item,), ()) if isinstance(item, SourcePassage) else (item.passages, item.shared)
             found, refused = read_questions(reply, sources, shared)
             self._written.refused.update(refused)
             made += found
@@ -287,7 +292,7 @@ class Writer:
     def _judge(self, document: str, start: int, end: int, role: Role = "answer") -> Judgment:
         return Judgment(document, start, end, 1, self._texts[document][start:end][:_QUOTE], role)
 
-    def _evidence(self, passage: Passage, shared: Sequence[str]) -> tuple[int, int]:
+    def _evidence(self, passage: SourcePassage, shared: Sequence[str]) -> tuple[int, int]:
         """The first sentence of the other passage that names a shared entity."""
         text = self._texts[passage.document]
         names = re.compile("|".join(map(re.escape, shared)) or "$^", re.IGNORECASE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain, terms
 from surefind.types import Document
 
@@ -21,12 +21,12 @@ def alias(corpus: ExamDocuments) -> Drafts:
             if own and own != frozenset(terms(document.title)) and "/" not in name and is_prose(name):
                 found[own].setdefault(document.id, (name, document))
     titles = {frozenset(terms(document.title)) for document in corpus.documents}
-    drafts: dict[str, list[Draft]] = defaultdict(list)
+    drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
     for own, documents in found.items():
         if len(documents) == 1 and own not in titles:
             ((name, document),) = documents.values()
             judgment = corpus.judge(document, 0, len(document.text))
-            drafts[document.id].append(Draft.of(Candidate(name, document.id, (judgment,))))
+            drafts[document.id].append(QuestionSeed.of(PossibleQuestion(name, document.id, (judgment,))))
     return lambda document: drafts[document.id]
 
 

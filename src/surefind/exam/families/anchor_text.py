@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from functools import partial
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._headings import subtree_ends
 from surefind.exam._readable import readable
 from surefind.exam._words import is_prose, plain, terms
@@ -35,16 +35,16 @@ def anchor_text(corpus: ExamDocuments) -> Drafts:
             if text and target and target.id != document.id and _can_ask(text):
                 found[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
     by_id = {document.id: document for document in corpus.documents}
-    drafts: dict[str, list[Draft]] = defaultdict(list)
+    drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
     for targets in found.values():
         if len({document_id for document_id, _ in targets}) == 1:
             (document_id, anchor), text = max(targets.items())  # a section before the whole document
-            drafts[document_id].append(Draft(text, partial(_ask, corpus, text, by_id[document_id], anchor)))
+            drafts[document_id].append(QuestionSeed(text, partial(_ask, corpus, text, by_id[document_id], anchor)))
     return lambda document: drafts[document.id]
 
 
-def _ask(corpus: ExamDocuments, text: str, target: Document, anchor: str) -> Candidate:
-    return Candidate(text, target.id, (corpus.judge(target, *_span(corpus, target, anchor)),))
+def _ask(corpus: ExamDocuments, text: str, target: Document, anchor: str) -> PossibleQuestion:
+    return PossibleQuestion(text, target.id, (corpus.judge(target, *_span(corpus, target, anchor)),))
 
 
 def _can_ask(text: str) -> bool:

@@ -2,8 +2,8 @@
 
 The `first_sentence` questions of the company-context-layer study, which come from its chunks ("opening sentences of
 chunks"). They depend on a layout, so `first_sentence` asks for the openings of sections instead, and this family is
-written only if it is named. If up to `MOST` documents have the same sentence, all are gold; if more do, the sentence is
-dropped.
+written only if it is named. If up to `MAX_DOCUMENTS` documents have the same sentence, all are gold; if more do, the
+sentence is dropped.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain
-from surefind.exam.families.first_sentence import MOST, STOPS
+from surefind.exam.families.first_sentence import MAX_DOCUMENTS, STOPS
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section
@@ -24,31 +24,31 @@ TOKENS, OVERLAP = 500, 50
 
 
 def chunk_opening(corpus: ExamDocuments) -> Drafts:
-    asking = _Asking(corpus)
+    asking = _OpeningQuestions(corpus)
 
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         for text in dict.fromkeys(asking.openings(document)):
             if 6 <= count_words(text) <= 30 and is_prose(text):
-                yield Draft(text, partial(asking.ask, document, text))
+                yield QuestionSeed(text, partial(asking.ask, document, text))
 
     return drafts
 
 
-class _Asking:
+class _OpeningQuestions:
     """Remembers the sentences of documents."""
 
     def __init__(self, corpus: ExamDocuments) -> None:
         self._corpus = corpus
         self._sentences: dict[str, list[tuple[int, str, Section]]] = {}
 
-    def ask(self, document: Document, text: str) -> Candidate | None:
+    def ask(self, document: Document, text: str) -> PossibleQuestion | None:
         judgments: list[Judgment] = []
         for other in self._corpus.containing(text, document):
             holding = [section for _, sentence, section in self.sentences(other) if sentence.lower() == text.lower()]
             judgments += (self._corpus.judge(other, section.start, section.end) for section in holding)
-            if len({judgment.document for judgment in judgments}) > MOST:
+            if len({judgment.document for judgment in judgments}) > MAX_DOCUMENTS:
                 return None
-        return Candidate(text, judgments[0].document, tuple(dict.fromkeys(judgments))) if judgments else None
+        return PossibleQuestion(text, judgments[0].document, tuple(dict.fromkeys(judgments))) if judgments else None
 
     def openings(self, document: Document) -> Iterator[str]:
         """The first sentence that begins in each window."""

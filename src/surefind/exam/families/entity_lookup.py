@@ -1,7 +1,7 @@
 """`entity_lookup`: an identifier, form number, code, acronym or name that occurs in few documents.
 
-Gold: the sentences that contain it, in every document. An entity in more than `MOST` documents is too ambiguous and is
-dropped.
+Gold: the sentences that contain it, in every document. An entity in more than `MAX_DOCUMENTS` documents is too
+ambiguous and is dropped.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from functools import lru_cache, partial
 from operator import itemgetter
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._names import named
 from surefind.text.scripts import HANGUL, UNSPACED, pattern
 from surefind.text.sentences import sentence_spans
 from surefind.types import Document
 
-MOST = 3
+MAX_DOCUMENTS = 3
 _SPANS = 5
 """Most occurrences per document whose sentences become gold."""
 _PART = rf"[^\W{UNSPACED}{HANGUL}]"
@@ -27,16 +27,16 @@ Spans = list[tuple[int, int]]
 
 
 def entity_lookup(corpus: ExamDocuments) -> Drafts:
-    asking = _Asking(corpus)
+    asking = _EntityQuestions(corpus)
 
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         for entity in asking.places(document):
-            yield Draft(entity, partial(asking.ask, document, entity))
+            yield QuestionSeed(entity, partial(asking.ask, document, entity))
 
     return drafts
 
 
-class _Asking:
+class _EntityQuestions:
     """Remembers the names and lines of the documents it has read."""
 
     def __init__(self, corpus: ExamDocuments) -> None:
@@ -55,17 +55,17 @@ class _Asking:
             self._places[document.id] = dict(found)
         return self._places[document.id]
 
-    def ask(self, document: Document, entity: str) -> Candidate | None:
+    def ask(self, document: Document, entity: str) -> PossibleQuestion | None:
         # Every document that contains the words, in any case, fits the question: either all are judged, or none.
         documents = holders(self._corpus, document, entity)
-        if not 0 < len(documents) <= MOST or any(entity not in self.places(one) for one in documents):
+        if not 0 < len(documents) <= MAX_DOCUMENTS or any(entity not in self.places(one) for one in documents):
             return None
         judgments = tuple(
             self._corpus.judge(one, *span)
             for one in documents
             for span in self._sentences(one, self.places(one)[entity])
         )
-        return Candidate(entity, documents[0].id, judgments)
+        return PossibleQuestion(entity, documents[0].id, judgments)
 
     def _sentences(self, document: Document, starts: list[int]) -> Spans:
         """The sentences around the given offsets, each once; a sentence never crosses a line. A line may contain many
@@ -84,12 +84,12 @@ class _Asking:
 
 def holders(corpus: ExamDocuments, document: Document, entity: str) -> list[Document]:
     """The documents that contain the entity of a document as whole words, in their text or title, in any case; no more
-    than MOST + 1."""
+    than MAX_DOCUMENTS + 1."""
     found = []
     for other in corpus.containing(entity, document):
         if other is document or any(_contains(_lowered(text), entity.lower()) for text in (other.title, other.text)):
             found.append(other)
-            if len(found) > MOST:
+            if len(found) > MAX_DOCUMENTS:
                 break
     return found
 

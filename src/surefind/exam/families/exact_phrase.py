@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import accumulate, chain, islice, pairwise, zip_longest
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain, terms
 from surefind.text.scripts import CLUSTER, MARKS, UNSPACED, pattern
 from surefind.types import Document
@@ -24,16 +24,16 @@ _PIECE = rf"{CLUSTER}|[$€£]?(?:{_LETTER})+(?:[-.,:/*'’&@](?:{_LETTER})+)*(?
 
 
 def exact_phrase(corpus: ExamDocuments) -> Drafts:
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         shown = corpus.readable(document)
         for section in corpus.sections(document):
             for start, end in section.sentences:
-                yield Draft(shown[start:end], partial(_ask, corpus, document, start, end))
+                yield QuestionSeed(shown[start:end], partial(_ask, corpus, document, start, end))
 
     return drafts
 
 
-def _ask(corpus: ExamDocuments, document: Document, start: int, end: int) -> Candidate | None:
+def _ask(corpus: ExamDocuments, document: Document, start: int, end: int) -> PossibleQuestion | None:
     text = plain(corpus.readable(document)[start:end])
     words = _words(text) if is_prose(text) else []
     if _length(words) <= LENGTH + 2:
@@ -41,7 +41,7 @@ def _ask(corpus: ExamDocuments, document: Document, start: int, end: int) -> Can
     phrase = _rarest(corpus, words)
     if not _stands_once(corpus, document, phrase):
         return None
-    return Candidate(_joined(phrase), document.id, (corpus.judge(document, start, end),))
+    return PossibleQuestion(_joined(phrase), document.id, (corpus.judge(document, start, end),))
 
 
 def _words(text: str) -> list[str]:

@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain, terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
@@ -23,21 +23,20 @@ _PAIR = re.compile(
 )
 _QUESTION = re.compile(rf"^{_Q}", re.MULTILINE)
 _MARK = re.compile(r"[?？؟]$")
-_FEWEST = 3
-"""Words of a question."""
+_MIN_QUESTION_WORDS = 3
 
 
 def faq(corpus: ExamDocuments) -> Drafts:
     found: dict[frozenset[str], list[tuple[str, Judgment]]] = defaultdict(list)
     for text, judgment in _asked(corpus):
-        if count_words(text) >= _FEWEST and is_prose(text):
+        if count_words(text) >= _MIN_QUESTION_WORDS and is_prose(text):
             found[frozenset(terms(text))].append((text, judgment))
-    drafts: dict[str, list[Draft]] = defaultdict(list)
+    drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
     for asked in found.values():
         if len({judgment.document for _, judgment in asked}) == 1:
             text, judgment = asked[0]
-            candidate = Candidate(text, judgment.document, tuple(judgment for _, judgment in asked))
-            drafts[judgment.document].append(Draft.of(candidate))
+            candidate = PossibleQuestion(text, judgment.document, tuple(judgment for _, judgment in asked))
+            drafts[judgment.document].append(QuestionSeed.of(candidate))
     return lambda document: drafts[document.id]
 
 

@@ -1,6 +1,6 @@
 """`first_sentence`: the sentence that opens a section. Gold: the section.
 
-If up to `MOST` documents have the same sentence, all are gold; if more do, the sentence is dropped.
+If up to `MAX_DOCUMENTS` documents have the same sentence, all are gold; if more do, the sentence is dropped.
 """
 
 from __future__ import annotations
@@ -9,43 +9,43 @@ from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._words import is_prose, plain
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.text.sections import Section
 from surefind.types import Document
 
-MOST = 3
+MAX_DOCUMENTS = 3
 STOPS = ".:;。：；।۔។။"
 
 
 def first_sentence(corpus: ExamDocuments) -> Drafts:
-    asking = _Asking(corpus)
+    asking = _SentenceQuestions(corpus)
 
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         for (text, _), *_ in asking.openings(document).values():
             if 6 <= count_words(text) <= 30 and is_prose(text):
-                yield Draft(text, partial(asking.ask, document, text))
+                yield QuestionSeed(text, partial(asking.ask, document, text))
 
     return drafts
 
 
-class _Asking:
+class _SentenceQuestions:
     """Remembers how the sections of documents begin."""
 
     def __init__(self, corpus: ExamDocuments) -> None:
         self._corpus = corpus
         self._openings: dict[str, dict[str, list[tuple[str, Section]]]] = {}
 
-    def ask(self, document: Document, text: str) -> Candidate | None:
+    def ask(self, document: Document, text: str) -> PossibleQuestion | None:
         judgments: list[Judgment] = []
         for other in self._corpus.containing(text, document):
             same = self.openings(other).get(text.lower(), ())
             judgments += (self._corpus.judge(other, section.start, section.end) for _, section in same)
-            if len({judgment.document for judgment in judgments}) > MOST:
+            if len({judgment.document for judgment in judgments}) > MAX_DOCUMENTS:
                 return None
-        return Candidate(text, judgments[0].document, tuple(judgments)) if judgments else None
+        return PossibleQuestion(text, judgments[0].document, tuple(judgments)) if judgments else None
 
     def openings(self, document: Document) -> dict[str, list[tuple[str, Section]]]:
         """The first sentences of the sections in lower case -> the sentences as they are, and their sections."""

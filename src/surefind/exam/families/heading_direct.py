@@ -4,7 +4,7 @@ Which sections are gold follows three rules:
 
 - A section is gold if its heading has the same terms as the question, or if its heading has at least two of them and
   its document's title has the rest, and neither has any other.
-- A question is dropped if gold is in more than `MOST` documents, or if it is generic ("Next steps").
+- A question is dropped if gold is in more than `MAX_DOCUMENTS` documents, or if it is generic ("Next steps").
 - A question is dropped if a section of another document might answer it too: its heading and title contain all the
   terms, but also others. Nothing in the words says whether it does.
 """
@@ -14,14 +14,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._headings import Heading
 from surefind.exam._words import terms
 from surefind.exam.model import Judgment
 from surefind.text.scripts import count_words
 from surefind.types import Document
 
-MOST = 3
+MAX_DOCUMENTS = 3
 _GENERIC = (
     "about additional advice alternative answers appendix applies approach audience authority background basics "
     "before begin benefits best bibliography can cause caveats change changelog checklist commands common conclusion "
@@ -47,18 +47,18 @@ def generic_terms() -> frozenset[str]:
 
 
 def heading_direct(corpus: ExamDocuments) -> Drafts:
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         for heading in corpus.headings(document):
             text = clean_heading(heading.text)
             if text:
-                yield Draft(text, partial(_ask, corpus, text, heading))
+                yield QuestionSeed(text, partial(_ask, corpus, text, heading))
 
     return drafts
 
 
-def _ask(corpus: ExamDocuments, text: str, heading: Heading) -> Candidate | None:
+def _ask(corpus: ExamDocuments, text: str, heading: Heading) -> PossibleQuestion | None:
     judgments = judged(corpus, heading)
-    return Candidate(text, heading.document.id, judgments) if judgments else None
+    return PossibleQuestion(text, heading.document.id, judgments) if judgments else None
 
 
 def clean_heading(heading: str) -> str:
@@ -78,12 +78,12 @@ def judged(corpus: ExamDocuments, heading: Heading) -> tuple[Judgment, ...]:
 
 def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> Sequence[Heading]:
     """The headings that these terms fit; none if the question is ambiguous. Documents are read only until more than
-    `MOST` are found: then either too many fit, or one does not."""
+    `MAX_DOCUMENTS` are found: then either too many fit, or one does not."""
     near: list[list[Heading]] = []
     for document in corpus.headed(wanted):
         headings = corpus.headings_with(document, wanted)
         near += [headings] if headings else []
-        if len(near) > MOST:
+        if len(near) > MAX_DOCUMENTS:
             return ()
     found = [[heading for heading in headings if _fits(heading, wanted)] for headings in near]
     return [heading for headings in found for heading in headings] if all(found) else ()

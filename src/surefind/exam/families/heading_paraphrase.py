@@ -13,29 +13,29 @@ import re
 from collections.abc import Iterator
 from functools import partial
 
-from surefind.exam._documents import Candidate, Draft, Drafts, ExamDocuments
+from surefind.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
 from surefind.exam._headings import Heading
 from surefind.exam._paraphrase import paraphrase
 from surefind.exam._words import terms
-from surefind.exam.families.heading_direct import MOST, clean_heading, judged
+from surefind.exam.families.heading_direct import MAX_DOCUMENTS, clean_heading, judged
 from surefind.exam.language import is_english
 from surefind.exam.overlap import content_terms
 from surefind.text.scripts import count_words
 from surefind.types import Document
 
-_FEWEST = 12
+_MIN_SECTION_WORDS = 12
 """Words of a section that answers a question."""
 _LINK = re.compile(r"\[[^\]\n]{0,200}\]\([^)\n]{0,500}\)")
 
 
 def heading_paraphrase(corpus: ExamDocuments) -> Drafts:
-    def drafts(document: Document) -> Iterator[Draft]:
+    def drafts(document: Document) -> Iterator[QuestionSeed]:
         possible = any(_reworded(corpus, document, text) for text in corpus.possible_headings[document.id])
         for heading in corpus.headings(document) if possible and is_english([document.text]) else ():
             reworded = _reworded(corpus, document, heading.text)
             reworded = reworded and _reworded(corpus, document, heading.text, document.text)
             if reworded:
-                yield Draft(heading.text, partial(_ask, corpus, reworded, heading))
+                yield QuestionSeed(heading.text, partial(_ask, corpus, reworded, heading))
 
     return drafts
 
@@ -45,19 +45,19 @@ def _reworded(corpus: ExamDocuments, document: Document, heading: str, text: str
     return paraphrase(heading, f"{corpus.seed}:{document.id}", text) if clean_heading(heading) else ""
 
 
-def _ask(corpus: ExamDocuments, reworded: str, heading: Heading) -> Candidate | None:
+def _ask(corpus: ExamDocuments, reworded: str, heading: Heading) -> PossibleQuestion | None:
     kept = content_terms(reworded) & frozenset(terms(heading.text))
     judgments = judged(corpus, heading) if _points(corpus, kept) and _answers(heading) else ()
-    return Candidate(reworded, heading.document.id, judgments, source=heading.text) if judgments else None
+    return PossibleQuestion(reworded, heading.document.id, judgments, source=heading.text) if judgments else None
 
 
 def _answers(heading: Heading) -> bool:
     """Whether the section has text of its own: "See the page about …" answers nothing."""
     section = heading.document.text[heading.start : heading.end]
-    return count_words(_LINK.sub("", section)) - count_words(heading.text) >= _FEWEST
+    return count_words(_LINK.sub("", section)) - count_words(heading.text) >= _MIN_SECTION_WORDS
 
 
 def _points(corpus: ExamDocuments, kept: frozenset[str]) -> bool:
     """Whether the terms that the question shares with its heading point at few documents."""
     fewest = min((corpus.frequency[term] for term in kept), default=0)
-    return 0 < fewest <= MOST or (len(kept) > 1 and any(map(corpus.is_rare, kept)))
+    return 0 < fewest <= MAX_DOCUMENTS or (len(kept) > 1 and any(map(corpus.is_rare, kept)))

@@ -28,7 +28,7 @@ _NO_DELIMITER = "\x1f"
 """The delimiter of a table with one column: a character that no text has, so that commas are part of the questions."""
 _EXCEL = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
 """The first line with which Excel names the delimiter."""
-_LONGEST_CELL = 1 << 24
+_MAX_CELL_CHARS = 1 << 24
 _ABOUT = frozenset("author by count date hash id ids key lang language length number time type url user".split())
 """Words of columns that say something about a question, such as `question_id`."""
 _NOT_A_USER = frozenset({"assistant", "bot", "system", "tool", "agent"})
@@ -90,7 +90,7 @@ def delimiter_of(text: str) -> str:
 
 
 def _parsed(path: Path, text: str, delimiter: str) -> list[list[str]]:
-    before = csv.field_size_limit(_LONGEST_CELL)
+    before = csv.field_size_limit(_MAX_CELL_CHARS)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         return [row for row in reader if any(cell.strip() for cell in row)]

@@ -25,7 +25,7 @@ COOKIE = "surefind_session"
 LASTS = 12 * 3600
 """Seconds that a session lasts."""
 _FOLDER = "sessions"
-_MOST = 10_000
+_MAX_SESSIONS = 10_000
 """Sessions that are kept, at most; the oldest ends first."""
 
 
@@ -74,7 +74,7 @@ class Sessions:
             begun = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(self._folder))
             late = time.time() - LASTS
             for at, (when, path) in enumerate(begun):
-                if when < late or len(begun) - at >= _MOST:
+                if when < late or len(begun) - at >= _MAX_SESSIONS:
                     with contextlib.suppress(OSError):
                         Path(path).unlink()
 

@@ -26,11 +26,10 @@ from surefind.serve.auth.caller import SCOPES, TOKEN, Caller, NotAuthenticatedEr
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _LEEWAY = 30
 """Seconds by which the clocks of two machines may differ."""
-_LONGEST = 16_384
-"""Characters of a token, at most."""
-_AGAIN = 60.0
+_MAX_TOKEN_CHARS = 16_384
+_DOWNLOAD_EVERY_SECONDS = 60.0
 """Seconds between two downloads of the provider's keys: an unknown key id must not make one for each request."""
-_LATE = 10.0
+_PROVIDER_SECONDS = 10.0
 """Seconds to wait for the provider."""
 
 
@@ -73,7 +72,7 @@ class Tokens:
 
         given = self._settings
         try:
-            if len(text) > _LONGEST:
+            if len(text) > _MAX_TOKEN_CHARS:
                 raise jwt.InvalidTokenError("it is too long")
             claims = jwt.decode(
                 text,
@@ -114,7 +113,7 @@ class Tokens:
         if header.get("alg") not in _ALGORITHMS:
             raise jwt.InvalidTokenError("its algorithm is not accepted")
         with self._lock:
-            if wanted not in self._keys and time.monotonic() - self._loaded > _AGAIN:
+            if wanted not in self._keys and time.monotonic() - self._loaded > _DOWNLOAD_EVERY_SECONDS:
                 self._loaded = time.monotonic()
                 self._keys = self._download()
         if wanted in self._keys:
@@ -147,5 +146,5 @@ def _get(url: str) -> str:
         def redirect_request(self, *_: Any) -> None:
             return None
 
-    with urllib.request.build_opener(Stay).open(url, timeout=_LATE) as answer:
+    with urllib.request.build_opener(Stay).open(url, timeout=_PROVIDER_SECONDS) as answer:
         return bytes(answer.read(1_000_000)).decode()

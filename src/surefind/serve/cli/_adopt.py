@@ -15,7 +15,7 @@ from surefind.serve.cli._money import agree
 if TYPE_CHECKING:
     from surefind.bench.plan import Contender
     from surefind.kb import KnowledgeBase
-    from surefind.kb.adoption import Change
+    from surefind.kb.adoption import SettingsChange
     from surefind.prompts.values import Calls
 
 UNDO = "surefind use --undo"
@@ -55,7 +55,7 @@ def _recommended(report: dict[str, Any]) -> Contender:
 
 
 def carry_out(
-    base: KnowledgeBase, change: Change, money: tuple[float | None, bool], quiet: bool, dry_run: bool = False
+    base: KnowledgeBase, change: SettingsChange, money: tuple[float | None, bool], quiet: bool, dry_run: bool = False
 ) -> dict[str, Any]:
     """Builds what the change needs, then writes it. Returns what changed, for `show` and for JSON."""
     from surefind.serve.adopting import adopt

@@ -67,15 +67,14 @@ Readers = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 HERE = Path()
 LEFT_TO_OWNER = "documents that look restricted, so only the owner may read them (surefind help access)"
-_SHOWN = 10
-"""Problems of each kind that are printed."""
+_MAX_PRINTED_PROBLEMS = 10
 _shown: list[Progress] = []
 """The progress bars on the screen now."""
 _WIDE = 140
 """Width of output to files and pipes, in characters, so that tables keep all of their columns."""
 
 
-def list_problems(what: str, problems: Sequence[Problem], most: int = _SHOWN, err: bool = False) -> None:
+def list_problems(what: str, problems: Sequence[Problem], most: int = _MAX_PRINTED_PROBLEMS, err: bool = False) -> None:
     """Prints the files and documents that have a problem, if there are any."""
     if problems:
         typer.echo(f"{len(problems)} {what}:", err=err)

@@ -23,7 +23,7 @@ NoGate = Annotated[
 ]
 
 
-class Guard:
+class CliGate:
     """The gate of one command. Without a gate in the settings, nothing is asked."""
 
     def __init__(self, kb: KnowledgeBase, no_gate: bool, report: OnProgress | None = None) -> None:
@@ -62,9 +62,9 @@ class Guard:
 @contextmanager
 def guarded(
     kb: KnowledgeBase, no_gate: bool, money: tuple[float | None, bool], as_json: bool, calls: Sequence[Calls] = ()
-) -> Iterator[Guard]:
+) -> Iterator[CliGate]:
     """Agrees on the cost of the gate and of `calls`, by `money`, the budget and whether it was agreed to; then shows
     progress for as long as the guard is in use."""
-    agree(kb, [*calls, *Guard(kb, no_gate).calls()], *money, as_json)
+    agree(kb, [*calls, *CliGate(kb, no_gate).calls()], *money, as_json)
     with progress(quiet=as_json) as report:
-        yield Guard(kb, no_gate, report)
+        yield CliGate(kb, no_gate, report)

@@ -20,7 +20,7 @@ _PASSAGE_CHARS = 700
 
 
 @dataclass(frozen=True)
-class Shown:
+class OnScreen:
     """A passage on the screen."""
 
     title: str
@@ -39,7 +39,7 @@ class Sitting(Protocol):
 
     def __len__(self) -> int: ...
 
-    def question(self, at: int) -> tuple[str, str, Sequence[Shown]]:
+    def question(self, at: int) -> tuple[str, str, Sequence[OnScreen]]:
         """Returns the text of a question, what is known about it, and its passages."""
         ...
 
@@ -78,7 +78,7 @@ def interview(sitting: Sitting) -> None:
         answered.append(key != "s")
 
 
-def _show(text: str, passages: Sequence[Shown]) -> None:
+def _show(text: str, passages: Sequence[OnScreen]) -> None:
     screen, words = console(), sought(text)
     screen.print(Text(text, style="bold"))
     screen.print()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.serve.cli._common import Json, console, print_json, progress
-from surefind.serve.cli._gate import Guard
+from surefind.serve.cli._gate import CliGate
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
@@ -48,7 +48,7 @@ def demo(
             typer.echo(f"Building a knowledge base in {folder} from the sample …")
         base.services.keep_vectors(sample_vectors())
         with progress(quiet=as_json) as report:
-            synced = base.sync(sample_folder(), report=report, gate=Guard(base, no_gate=False, report=report).gate)
+            synced = base.sync(sample_folder(), report=report, gate=CliGate(base, no_gate=False, report=report).gate)
         results = [base.search(query, Access.of(*groups), k=2) for query, groups in _QUESTIONS]
         if not as_json:
             sync.show(synced)

@@ -191,7 +191,7 @@ def _language(kb: Path) -> str:
 
 def _parity(kb: Path) -> str:
     """Asks the standing exam with the backend, and with indexes that are built here."""
-    from surefind.bench.parity import LEAST_OVERLAP, MOST_DIFFERENCE, measure_parity
+    from surefind.bench.parity import MAX_DIFFERENCE, MIN_OVERLAP, measure_parity
     from surefind.bench.standing import standing_exam
     from surefind.kb import KnowledgeBase
 
@@ -200,7 +200,7 @@ def _parity(kb: Path) -> str:
         found = measure_parity(base, standing_exam(base, base.reader()))
     says = f"{backend} against local: {'; '.join(map(str, found))}"
     if not all(one.close for one in found):
-        raise RuntimeError(f"{says}. At least {LEAST_OVERLAP} and at most ±{MOST_DIFFERENCE} were expected")
+        raise RuntimeError(f"{says}. At least {MIN_OVERLAP} and at most ±{MAX_DIFFERENCE} were expected")
     return says
 
 

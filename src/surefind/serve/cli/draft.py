@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json
-from surefind.serve.cli._gate import Guard, NoGate, guarded
+from surefind.serve.cli._gate import CliGate, NoGate, guarded
 from surefind.serve.cli._groups import command_group
 from surefind.serve.cli._money import Budget, Yes
 
@@ -155,7 +155,7 @@ def publish(
     _show_published("Published", number, guard, as_json)
 
 
-def _show_published(done: str, number: int, guard: Guard, as_json: bool) -> None:
+def _show_published(done: str, number: int, guard: CliGate, as_json: bool) -> None:
     if as_json:
         print_json({"generation": number, **guard.as_json()})
         return

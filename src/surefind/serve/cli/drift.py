@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from surefind.bench.drift import Drift
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
-    from surefind.search.reader import Reader
+    from surefind.search.reader import Searcher
 
 
 def register(app: typer.Typer) -> None:
@@ -74,7 +74,7 @@ def _json(drift: Drift) -> dict[str, object]:
     return {field.name: getattr(drift, field.name) for field in fields(drift)}
 
 
-def _exams(kb: KnowledgeBase, names: Sequence[str], before: Reader) -> list[Exam]:
+def _exams(kb: KnowledgeBase, names: Sequence[str], before: Searcher) -> list[Exam]:
     from surefind.bench.standing import standing_exam
     from surefind.exam.store import ExamStore
 
@@ -82,7 +82,7 @@ def _exams(kb: KnowledgeBase, names: Sequence[str], before: Reader) -> list[Exam
     return [store.load(name) for name in names] or [standing_exam(kb, before)]
 
 
-def _earlier(kb: KnowledgeBase, since: int) -> Reader:
+def _earlier(kb: KnowledgeBase, since: int) -> Searcher:
     """Opens the earlier generation. Raises `UsageError` if it cannot be searched with the current settings."""
     try:
         reader = kb.reader_of(since)

@@ -114,15 +114,15 @@ def write(
     any other that search finds. The cost is quoted first; a stopped run continues from where it stopped.
     """
     from surefind.access import Access
-    from surefind.exam.by_llm.write import FAMILIES, Plan, Writer
+    from surefind.exam.by_llm.write import FAMILIES, LLMPlan, QuestionWriter
     from surefind.kb import KnowledgeBase
 
-    plan = Plan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed, cast("Kind", passages))
+    plan = LLMPlan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed, cast("Kind", passages))
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         tell_problems(base)
         groups = set(group or ())
         documents = base.documents(Access.of(*groups))
-        writer = Writer(base, model, documents, plan, report)
+        writer = QuestionWriter(base, model, documents, plan, report)
         if writer.short:
             typer.echo(
                 f"{writer.short} of {len(documents)} documents have no segment of 500 words or more: their sections "

@@ -18,10 +18,10 @@ from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json, 
 if TYPE_CHECKING:
     from surefind.exam.asking import Ask, Asking
     from surefind.exam.candidates import Candidate
-    from surefind.exam.growing import Growing
+    from surefind.exam.growing import GrowingSession
     from surefind.exam.store import ExamStore
     from surefind.kb import KnowledgeBase
-    from surefind.serve.cli._interview import Shown
+    from surefind.serve.cli._interview import OnScreen
     from surefind.types import Hit
 
 Name = Annotated[
@@ -148,7 +148,7 @@ def grow(
     --answers is {"query": "…", "relevant": [{"document": "…", "start": 0, "end": 99}]}.
     """
     from surefind.access import Access
-    from surefind.exam.growing import Growing, growing, read_answers
+    from surefind.exam.growing import GrowingSession, growing, read_answers
     from surefind.exam.library import Library
     from surefind.kb import KnowledgeBase
 
@@ -169,7 +169,7 @@ def grow(
                 _finish(session, base, as_json)
             return
         if as_json:
-            session = Growing(store, name, library, corpus)
+            session = GrowingSession(store, name, library, corpus)
             asking, asks = _asks(session, base, pipeline or [], access, at_random, seed, quiet=True)
             print_json(_as_data(name, asking, asks, number, size, seed))
             return
@@ -189,7 +189,7 @@ class _Growth:
     what = "Which passages answer it? Numbers"
     rejects = True
 
-    def __init__(self, session: Growing, asking: Asking, asks: list[Ask], size: int, seed: int) -> None:
+    def __init__(self, session: GrowingSession, asking: Asking, asks: list[Ask], size: int, seed: int) -> None:
         self._session, self._asking, self._asks = session, asking, asks
         self._size, self._seed = size, seed
         self._hits: Sequence[Hit] = ()
@@ -197,26 +197,26 @@ class _Growth:
     def __len__(self) -> int:
         return len(self._asks)
 
-    def question(self, at: int) -> tuple[str, str, list[Shown]]:
-        from surefind.serve.cli._interview import Shown
+    def question(self, at: int) -> tuple[str, str, list[OnScreen]]:
+        from surefind.serve.cli._interview import OnScreen
 
         candidate = self._asks[at].candidate
         self._hits = self._asking.pool(candidate.text, self._size, self._seed)
         often = f", asked {candidate.asked} times" if candidate.asked > 1 else ""
-        shown = [Shown(hit.title or hit.document, hit.text, _place(hit)) for hit in self._hits]
+        shown = [OnScreen(hit.title or hit.document, hit.text, _place(hit)) for hit in self._hits]
         return candidate.text, f"  ({candidate.source}{often})", shown
 
     def answer(self, at: int, numbers: Sequence[int] | None) -> None:
-        from surefind.exam.growing import Answer
+        from surefind.exam.growing import PersonAnswer
 
         ask, text = self._asks[at], self._asks[at].candidate.text
         if not numbers:
-            self._session.answer(Answer(text, verdict="rejected" if numbers is None else "none"))
+            self._session.answer(PersonAnswer(text, verdict="rejected" if numbers is None else "none"))
             return
         chosen = [self._hits[number - 1] for number in sorted(numbers)]
         judgments = tuple(self._session.judge(hit.document, hit.start, hit.end) for hit in chosen)
         how = "random" if ask.value is None else "disagreement"
-        self._session.answer(Answer(text, judgments, "", how, ask.value, ask.typical))
+        self._session.answer(PersonAnswer(text, judgments, "", how, ask.value, ask.typical))
 
     def undo(self, at: int) -> None:
         self._session.undo()
@@ -227,7 +227,7 @@ def _place(hit: Hit) -> str:
     return f"{f'{hit.document}  {hit.location}'.rstrip()}  {trail}".rstrip()
 
 
-def _waiting(session: Growing, base: KnowledgeBase) -> list[Candidate]:
+def _waiting(session: GrowingSession, base: KnowledgeBase) -> list[Candidate]:
     """Returns the candidates without an answer: collected ones and kept queries."""
     from surefind.exam.queries import QueryLog
 
@@ -236,7 +236,7 @@ def _waiting(session: Growing, base: KnowledgeBase) -> list[Candidate]:
 
 
 def _asks(
-    session: Growing,
+    session: GrowingSession,
     base: KnowledgeBase,
     pipelines: list[str],
     access: Any,
@@ -287,7 +287,7 @@ def _as_data(name: str, asking: Asking, asks: list[Ask], number: int, size: int,
     }
 
 
-def _finish(session: Growing, base: KnowledgeBase, as_json: bool) -> None:
+def _finish(session: GrowingSession, base: KnowledgeBase, as_json: bool) -> None:
     """Says what the session added, and what is left to ask."""
     marked = sum(bool(answer.judgments) for answer in session.answers)
     verdicts = Counter(answer.verdict for answer in session.answers if answer.verdict)

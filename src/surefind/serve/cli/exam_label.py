@@ -16,7 +16,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json, 
 if TYPE_CHECKING:
     from surefind.exam.judging import Judging
     from surefind.exam.labels import Agreement
-    from surefind.serve.cli._interview import Shown
+    from surefind.serve.cli._interview import OnScreen
 
 
 def register(app: typer.Typer) -> None:
@@ -105,11 +105,11 @@ class _Labelling:
     def __len__(self) -> int:
         return len(self._places)
 
-    def question(self, at: int) -> tuple[str, str, list[Shown]]:
-        from surefind.serve.cli._interview import Shown
+    def question(self, at: int) -> tuple[str, str, list[OnScreen]]:
+        from surefind.serve.cli._interview import OnScreen
 
         place = self._places[at]
-        shown = [Shown(one.title or one.document, one.text) for one in self._session.passages(place)]
+        shown = [OnScreen(one.title or one.document, one.text) for one in self._session.passages(place)]
         return self._session.pool[place].query, "", shown
 
     def answer(self, at: int, numbers: Sequence[int] | None) -> None:

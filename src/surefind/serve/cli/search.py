@@ -73,7 +73,7 @@ Depth = Annotated[
 ]
 
 
-_MOST_BYTES = 1 << 20
+_MAX_STDIN_BYTES = 1 << 20
 """The most bytes read from stdin (1 MiB): more than any query may have, less than a large file sent by mistake."""
 
 
@@ -181,7 +181,7 @@ def query_of(words: list[str]) -> str:
     if not words and (sys.stdin is None or sys.stdin.isatty()):
         raise QueryError('The query is missing. Write what to search for: surefind search "wire cutoff".')
     try:
-        text = typer.get_binary_stream("stdin").read(_MOST_BYTES).decode("utf-8-sig").strip()
+        text = typer.get_binary_stream("stdin").read(_MAX_STDIN_BYTES).decode("utf-8-sig").strip()
     except UnicodeDecodeError:
         raise QueryError("The query on stdin is not UTF-8 text. Convert it to UTF-8.") from None
     if not text:

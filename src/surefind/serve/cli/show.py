@@ -12,7 +12,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json
 if TYPE_CHECKING:
     from surefind.access import Access
     from surefind.search.extent import Extent
-    from surefind.search.reader import Reader
+    from surefind.search.reader import Searcher
     from surefind.types import Hit
 
 What = Annotated[
@@ -46,7 +46,7 @@ def show(
         typer.echo(body)
 
 
-def hit_of(reader: Reader, what: str, access: Access, extent: Extent) -> Hit | None:
+def hit_of(reader: Searcher, what: str, access: Access, extent: Extent) -> Hit | None:
     """Returns the passage with this id; None if there is none, so that `what` may be a document."""
     try:
         return reader.passage(what, access, extent)
@@ -54,7 +54,7 @@ def hit_of(reader: Reader, what: str, access: Access, extent: Extent) -> Hit | N
         return None
 
 
-def _read(reader: Reader, what: str, access: Access, extent: Extent) -> tuple[dict[str, Any], str]:
+def _read(reader: Searcher, what: str, access: Access, extent: Extent) -> tuple[dict[str, Any], str]:
     """Returns the JSON form and the text form of a passage or a document."""
     hit = hit_of(reader, what, access, extent)
     if hit is not None:

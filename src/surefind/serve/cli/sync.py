@@ -12,7 +12,7 @@ import typer
 
 from surefind.errors import LockedError, SurefindError, UsageError
 from surefind.serve.cli._common import HERE, LEFT_TO_OWNER, Folder, Json, list_problems, print_json, progress
-from surefind.serve.cli._gate import Guard, NoGate, guarded
+from surefind.serve.cli._gate import CliGate, NoGate, guarded
 from surefind.serve.cli._money import Budget, Yes
 from surefind.serve.plain import plain
 
@@ -73,7 +73,7 @@ def sync(
             _watch(base, result, no_gate, as_json)
 
 
-def _print(result: SyncReport, guard: Guard, as_json: bool) -> None:
+def _print(result: SyncReport, guard: CliGate, as_json: bool) -> None:
     if as_json:
         print_json(plain(result) | guard.as_json())
         return
@@ -121,7 +121,7 @@ def _again(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool, 
     while not stop.is_set():
         try:
             with progress(quiet=as_json) as report:
-                guard = Guard(base, no_gate, report)
+                guard = CliGate(base, no_gate, report)
                 result = base.sync(report=report, gate=guard.gate)
             other_problems = (result.problems, result.skipped) != (last.problems, last.skipped)
             if result.added or result.changed or result.removed or other_problems:

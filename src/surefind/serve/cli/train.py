@@ -25,8 +25,7 @@ MissingScores = Annotated[
         "retriever's lowest; `auto` is floor for ridge, xgboost and mlp, else score.",
     ),
 ]
-_SHOWN = 8
-"""Features printed with their SHAP values or coefficients."""
+_MAX_PRINTED_FEATURES = 8
 
 
 def register(parent: typer.Typer) -> None:
@@ -178,7 +177,7 @@ def _metrics(metrics: dict[str, Any]) -> None:
     if fits:
         typer.echo(f"R² to α*: {', '.join(fits)}.")
     for key, label in (("shap", "Mean |SHAP|"), ("coefficients", "Coefficients")):
-        shown = list(metrics.get(key, {}).items())[:_SHOWN]
+        shown = list(metrics.get(key, {}).items())[:_MAX_PRINTED_FEATURES]
         if shown:
             typer.echo(f"{label}: {', '.join(f'{name} {value:.4f}' for name, value in shown)}.")
 

@@ -15,7 +15,7 @@ from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_ques
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
     from surefind.protocols import OnProgress
-    from surefind.train.job import Job
+    from surefind.train.job import TrainingJob
 
 Name = Annotated[str, typer.Option("--name", help="The name of the trained model.", show_default="KIND-EXAM")]
 PipelineName = Annotated[
@@ -165,7 +165,7 @@ def _train(
     from surefind.kb.adoption import check_free
     from surefind.measure.names import parse_measure
     from surefind.train.fusion import check_name
-    from surefind.train.job import Job
+    from surefind.train.job import TrainingJob
     from surefind.train.neural import train_model
     from surefind.train.pairs import SOURCES
 
@@ -174,7 +174,7 @@ def _train(
         questions = load_exam(kb, exam)
         name = name or f"{kind}-{questions.name}"
         check_name(name)
-        job = Job(kind, name, tuple(source or SOURCES), **given)
+        job = TrainingJob(kind, name, tuple(source or SOURCES), **given)
         if use:
             check_free(base.folder, name)
         improved = find_pipeline(base, pipeline)
@@ -191,7 +191,7 @@ def _train(
     _say(made, use, used)
 
 
-def _put_to_use(base: KnowledgeBase, job: Job, made: dict[str, Any], report: OnProgress | None) -> None:
+def _put_to_use(base: KnowledgeBase, job: TrainingJob, made: dict[str, Any], report: OnProgress | None) -> None:
     from surefind.kb.adoption import build, prepare, write
     from surefind.search.pipeline import Pipeline
 

@@ -80,10 +80,10 @@ def tune(
     from surefind.measure.names import parse_measure
     from surefind.serve.adopting import change_for
     from surefind.serve.cli._adopt import carry_out, show_adopted
-    from surefind.tune.limits import Limits
+    from surefind.tune.limits import TuningLimits
     from surefind.tune.search import Tuner
 
-    limits = Limits(max_p95, max_cost, max_index)
+    limits = TuningLimits(max_p95, max_cost, max_index)
     with KnowledgeBase.open(kb) as base:
         tell_problems(base)
         questions = _exam(base, exam)

@@ -15,7 +15,7 @@ from surefind.serve.cli._money import Budget, Yes
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
-    from surefind.kb.adoption import Change
+    from surefind.kb.adoption import SettingsChange
 
 
 def register(app: typer.Typer) -> None:
@@ -64,13 +64,13 @@ def use(
     print_json(made) if as_json else show_adopted(made)
 
 
-def _undoing(base: KnowledgeBase) -> Change:
+def _undoing(base: KnowledgeBase) -> SettingsChange:
     from surefind.kb.adoption import prepare_undo
 
     return prepare_undo(base.folder)
 
 
-def _adopting(base: KnowledgeBase, name: str | None, report: Path | None) -> Change:
+def _adopting(base: KnowledgeBase, name: str | None, report: Path | None) -> SettingsChange:
     import shlex
 
     from surefind.bench.names import find, find_in

@@ -17,7 +17,7 @@ from surefind.serve.http.drafting import publish
 from surefind.serve.http.service import Service
 
 if TYPE_CHECKING:
-    from surefind.serve.mcp.answers import Answer
+    from surefind.serve.mcp.answers import ToolReply
 
 _caller: ContextVar[Caller] = ContextVar("caller")
 
@@ -64,7 +64,7 @@ class Agents:
         server = make_server(self._service.kb, _caller.get, self._publish)
         return http_app(server, hosts=())  # the guard has checked the host
 
-    async def _publish(self, caller: Caller, number: int, revision: int | None) -> Answer:
+    async def _publish(self, caller: Caller, number: int, revision: int | None) -> ToolReply:
         from surefind.serve.mcp.review import publishing
 
         caller.require("review")

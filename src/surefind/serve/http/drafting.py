@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from surefind.desk.difference import Line, difference
+from surefind.desk.difference import DiffLine, difference
 from surefind.desk.review import check_approved, check_seen
 from surefind.desk.values import Draft, Revision
 from surefind.errors import NotFoundError
@@ -32,7 +32,7 @@ def compared(service: Service, caller: Caller, draft: Draft, revision: Revision)
     return before, known_text(service.kb, caller, revision)
 
 
-def changed_lines(before: str, after: str) -> tuple[list[Line], int]:
+def changed_lines(before: str, after: str) -> tuple[list[DiffLine], int]:
     """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
     very long texts would take more time and memory than a server has to spare."""
     old, new = (text[:_COMPARED].splitlines()[:_COMPARED_LINES] for text in (before, after))

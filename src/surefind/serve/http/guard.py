@@ -24,7 +24,7 @@ from surefind.errors import SurefindError
 from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.problems import CALLED_QUERY, LOG, OTHER_NAMES, problem, surefind_problem
-from surefind.serve.http.rate import Places
+from surefind.serve.http.rate import LongRequests
 from surefind.serve.http.settings import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -47,7 +47,7 @@ _SIGN_OUT = "/sign-out"
 _ALIVE = "/healthz"
 """Answers however many requests wait."""
 _UPLOADS = re.compile(r"/v1/documents|/v1/drafts/\d+|/drafts/(new|preview|chunks|\d+/(save|upload))")
-_ROOM = 1 << 18
+_FORM_BYTES = 1 << 18
 """Bytes that the form around an uploaded file may have."""
 _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)")
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
@@ -84,7 +84,7 @@ class Guard:
         self._present = present
         self._reading = reading
         self._admit = admit
-        self._streams = Places("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
+        self._streams = LongRequests("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
         self._running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -186,7 +186,7 @@ class Guard:
         return self._settings.timeout + (self._reading if uploads else 0)
 
     def _limit(self, scope: Scope) -> int:
-        return self._upload + _ROOM if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
+        return self._upload + _FORM_BYTES if _UPLOADS.fullmatch(scope["path"]) else self._settings.max_body_kb * 1024
 
 
 class _Counted:

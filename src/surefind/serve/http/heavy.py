@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from surefind.errors import SurefindError
 from surefind.running.workers import started
-from surefind.serve.http.rate import Places
+from surefind.serve.http.rate import LongRequests
 
 LOOK_SECONDS = 1.0
 """Seconds after which a request looks whether its caller is still let in."""
@@ -40,7 +40,7 @@ class HeavyWork:
         """`what` names the requests in messages: `uploads`. One caller has at most `per_caller` that run or wait."""
         self._workers = workers
         self._share = max(1, workers - 1)
-        self._places = Places(what, "heavy_per_caller", per_caller, MAX_WAITING)
+        self._places = LongRequests(what, "heavy_per_caller", per_caller, MAX_WAITING)
         self._running: Counter[str] = Counter()
         self._waiting: list[tuple[str, asyncio.Future[None]]] = []
         self._turns = 0

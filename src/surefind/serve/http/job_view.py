@@ -26,7 +26,7 @@ from surefind.errors import (
 from surefind.redact import without_folders
 from surefind.serve.archive import reduced
 from surefind.serve.auth.caller import Caller
-from surefind.serve.events import Message, ProgressEvent
+from surefind.serve.events import Notice, ProgressEvent
 from surefind.serve.http.jobs import Job
 
 _WORK = re.compile(r"[A-Z][a-z]+ing\b")
@@ -65,7 +65,7 @@ def job_lines(job: Job, caller: Caller) -> list[str]:
     return [line for event in job.told if (line := shown_line(event, caller))]
 
 
-def shown_line(event: ProgressEvent | Message, caller: Caller) -> str:
+def shown_line(event: ProgressEvent | Notice, caller: Caller) -> str:
     """Returns what a caller may see of an event, as a line; empty if that is nothing."""
     if _sees_all(caller):
         return str(event)

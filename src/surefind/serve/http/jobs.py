@@ -23,18 +23,18 @@ from typing import Any, Literal
 
 from surefind.errors import LockedError, NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller, Scope
-from surefind.serve.events import Failure, Message, ProgressEvent, Result, read
+from surefind.serve.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.serve.http.metrics import Metrics
 
 State = Literal["running", "finished", "failed", "cancelled"]
-_KEPT = 100
+_MAX_JOBS = 100
 """Jobs that are remembered, at most. Those that run are not forgotten."""
 _EVENTS = 2_000
 """Events that a job keeps, at most."""
-_LONGEST_EVENT = 1 << 30
+_MAX_EVENT_BYTES = 1 << 30
 """Bytes of an event, at most: the result of a benchmark is one."""
-_AT_ONCE = 4
-_PATIENCE = 10.0
+_MAX_RUNNING = 4
+_CANCEL_SECONDS = 10.0
 """Seconds that a cancelled job has to stop by itself."""
 _FAILED = "The job failed."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@ -]{0,99}")
@@ -71,7 +71,7 @@ class Job:
     error: str = ""
     error_kind: str = ""
     """The name of the error's class."""
-    told: list[ProgressEvent | Message] = field(default_factory=list)
+    told: list[ProgressEvent | Notice] = field(default_factory=list)
     """How far it is, and what it says."""
     skipped: int = 0
     """Events at the beginning that are no longer kept."""
@@ -98,8 +98,8 @@ class Jobs:
         names_folder = kind == "sync" and "folder" in options  # a place on the disk of the server
         caller.require("admin" if names_folder else _SCOPES[kind])
         chosen = _checked(kind, options)
-        if len(self._processes) + self._starting >= _AT_ONCE:
-            raise UsageError(f"{_AT_ONCE} jobs are running. Wait for one, or cancel one.")
+        if len(self._processes) + self._starting >= _MAX_RUNNING:
+            raise UsageError(f"{_MAX_RUNNING} jobs are running. Wait for one, or cancel one.")
         job = Job(secrets.token_hex(8), kind, caller.name, caller.groups, time.time(), about, after)
         identity = {"author": caller.name, "groups": sorted(caller.groups)}
         request = {"kind": kind, "folder": str(self._folder), **identity, "options": chosen}
@@ -108,7 +108,7 @@ class Jobs:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-P", "-m", "surefind.serve.job_process", stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, start_new_session=True,
-                limit=_LONGEST_EVENT,
+                limit=_MAX_EVENT_BYTES,
             )  # fmt: skip
             await _tell(process, request)
         finally:
@@ -121,9 +121,9 @@ class Jobs:
         return job
 
     def _forget(self) -> None:
-        """Forgets the oldest jobs that have ended, so that only `_KEPT` are remembered."""
+        """Forgets the oldest jobs that have ended, so that only `_MAX_JOBS` are remembered."""
         ended = [job_id for job_id in self._jobs if job_id not in self._processes]
-        for job_id in ended[: max(0, len(self._jobs) - _KEPT)]:
+        for job_id in ended[: max(0, len(self._jobs) - _MAX_JOBS)]:
             del self._jobs[job_id]
 
     def all(self, caller: Caller) -> list[Job]:
@@ -145,7 +145,7 @@ class Jobs:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
             try:
-                await asyncio.wait_for(process.wait(), _PATIENCE)
+                await asyncio.wait_for(process.wait(), _CANCEL_SECONDS)
             except TimeoutError:
                 os.killpg(process.pid, signal.SIGKILL)
 
@@ -156,7 +156,7 @@ class Jobs:
         )
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, ProgressEvent | Message | None]]:
+    async def events(self, job: Job, after: int = 0) -> AsyncIterator[tuple[int, ProgressEvent | Notice | None]]:
         """Yields each event with its number, and the number of the end, without an event. Yields (0, None) when nothing
         has happened for a while, so that the connection stays open."""
         number = after
@@ -211,10 +211,10 @@ async def _listen(job: Job, stream: asyncio.StreamReader) -> Failure | None:
 async def _overhear(job: Job, stream: asyncio.StreamReader) -> None:
     """Takes what the process of a job writes past us, such as warnings of libraries, for messages to the owner."""
     async for line in stream:
-        await _keep(job, Message(line.decode(errors="replace").rstrip()))
+        await _keep(job, Notice(line.decode(errors="replace").rstrip()))
 
 
-async def _keep(job: Job, event: ProgressEvent | Message) -> None:
+async def _keep(job: Job, event: ProgressEvent | Notice) -> None:
     job.told.append(event)
     if len(job.told) > _EVENTS:
         del job.told[0]

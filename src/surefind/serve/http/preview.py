@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from surefind.bench.drift import Change, Drift
+from surefind.bench.drift import Drift, ScoreChange
 from surefind.bench.preview import Preview, preview
 from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
@@ -74,7 +74,7 @@ def _standing(kb: KnowledgeBase) -> str:
 
 
 def _shown(caller: Caller, drift: Drift) -> dict[str, Any]:
-    def rows(changes: tuple[Change, ...]) -> list[dict[str, Any]]:
+    def rows(changes: tuple[ScoreChange, ...]) -> list[dict[str, Any]]:
         shown = [asdict(change) for change in changes]
         return shown if caller.access().sees_all else [{**row, "why": ""} for row in shown]
 

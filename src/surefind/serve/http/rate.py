@@ -40,7 +40,7 @@ class Rate:
             raise TooOftenError(f"A caller may send {self._per_minute} requests a minute. Wait a moment.")
 
 
-class Places:
+class LongRequests:
     """Requests of a kind that last long, such as streams. They are bounded apart from other requests, which would wait
     behind them."""
 

@@ -18,7 +18,7 @@ from surefind.errors import NotFoundError, NothingIndexedError, StoreError, Sure
 from surefind.kb import KnowledgeBase
 from surefind.running.cache import BoundedCache
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
 from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
@@ -74,7 +74,7 @@ class Service:
         }
         self.previews: BoundedCache[tuple[object, ...], Preview] = BoundedCache(_MAX_PREVIEWS)
         """What publishing a draft would do to the exam, by all that it depends on."""
-        self._readers: BoundedCache[int, Reader] = BoundedCache(_MAX_READERS)
+        self._readers: BoundedCache[int, Searcher] = BoundedCache(_MAX_READERS)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
@@ -117,7 +117,7 @@ class Service:
         # A token may need the keys of its provider, from the network.
         return await self.work(lambda: self.gatekeeper.caller(authorization, address))
 
-    def reader(self) -> Reader:
+    def reader(self) -> Searcher:
         """Returns the reader of the current generation."""
         settings = self.kb.settings
         current = self.kb.reader()
@@ -125,7 +125,7 @@ class Service:
         self._remember(current, settings)
         return current
 
-    def reader_for(self, caller: Caller, generation: int | None) -> Reader:
+    def reader_for(self, caller: Caller, generation: int | None) -> Searcher:
         """Returns the reader of the current generation, or of an earlier one that is still open or kept. An earlier one
         is gone for a caller who could read a document there that was removed or restricted since."""
         settings, current = self.kb.settings, self.reader()
@@ -209,7 +209,7 @@ class Service:
             except SurefindError as error:
                 LOG.warning("The new settings are not used yet: %s", error)
 
-    def _remember(self, reader: Reader, settings: Settings) -> None:
+    def _remember(self, reader: Searcher, settings: Settings) -> None:
         """Keeps a reader open, unless the settings have changed since it was asked for: it knows their access rules."""
         with self._lock:
             if settings is self.kb.settings:
@@ -233,7 +233,7 @@ class Service:
         return self.kb.pipeline(name)
 
 
-def _readable(reader: Reader, caller: Caller) -> set[str]:
+def _readable(reader: Searcher, caller: Caller) -> set[str]:
     return {document_id for document_id, _ in reader.view.readable(caller.access())}
 
 

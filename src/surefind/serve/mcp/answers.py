@@ -14,15 +14,15 @@ from typing import Any
 from surefind.prompts.fence import harmless
 from surefind.text.tokens import count_tokens, token_spans
 
-DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS = 2_000, 300, 20_000
+DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 2_000, 300, 20_000
 """The size of an answer: without `max_tokens`, and the limits of `max_tokens`."""
-_LONGEST = 160
+_MAX_NAME_CHARS = 160
 """Characters of a title or a name in an answer."""
 _SPACE = re.compile(r"\s+")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolReply:
     text: str
     data: dict[str, Any] = field(default_factory=dict)
 
@@ -40,7 +40,7 @@ def quoted(text: str) -> str:
 def one_line(text: str) -> str:
     """Returns a title or a name of a document on one line, cut if it is very long."""
     flat = _SPACE.sub(" ", harmless(text)).strip()
-    return flat if len(flat) <= _LONGEST else f"{flat[:_LONGEST]}…"
+    return flat if len(flat) <= _MAX_NAME_CHARS else f"{flat[:_MAX_NAME_CHARS]}…"
 
 
 def clipped(text: str, most: int) -> str:

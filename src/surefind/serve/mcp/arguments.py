@@ -7,10 +7,10 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from surefind.errors import UsageError
-from surefind.serve.mcp.answers import DEFAULT_TOKENS, LEAST_TOKENS, MOST_TOKENS
+from surefind.serve.mcp.answers import DEFAULT_TOKENS, MAX_TOKENS, MIN_TOKENS
 
 MaxTokens = Annotated[
-    int, Field(DEFAULT_TOKENS, ge=LEAST_TOKENS, le=MOST_TOKENS, description="The longest answer, in tokens.")
+    int, Field(DEFAULT_TOKENS, ge=MIN_TOKENS, le=MAX_TOKENS, description="The longest answer, in tokens.")
 ]
 
 

@@ -11,7 +11,7 @@ from surefind.answer.answering import answer
 from surefind.answer.values import NOT_HERE
 from surefind.kb import KnowledgeBase
 from surefind.prompts.fence import harmless
-from surefind.serve.mcp.answers import Answer, clipped, one_line, quoted, rounded, size
+from surefind.serve.mcp.answers import ToolReply, clipped, one_line, quoted, rounded, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 
 DESCRIPTION = (
@@ -32,11 +32,11 @@ class AskArguments(Arguments):
     max_tokens: MaxTokens
 
 
-def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> Answer:
+def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> ToolReply:
     """Answers, and cites as much as fits."""
     found = answer(kb, given.query, access)
     if not found.answered:
-        return Answer(NOT_HERE, {"answered": False, "confidence": rounded(found.confidence), "sentences": []})
+        return ToolReply(NOT_HERE, {"answered": False, "confidence": rounded(found.confidence), "sentences": []})
     said = found.sentences[: max(1, given.max_tokens // _EACH)]
     cited = {hit.rank: hit for hit in found.cited if any(hit.rank in one.citations for one in said)}
     budget = given.max_tokens - _PLACE * (len(cited) + 1)
@@ -60,4 +60,4 @@ def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> Answer:
         "written_by": found.model or "quotes", "sentences": sentences, "citations": citations,
     }  # fmt: skip
     how = f"The answer is {found.sure}. " if found.sure else ""
-    return Answer("\n".join([*lines, "", *places, f"{how}Check that the quotes say it."]), data)
+    return ToolReply("\n".join([*lines, "", *places, f"{how}Check that the quotes say it."]), data)

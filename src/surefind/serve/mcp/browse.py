@@ -12,7 +12,7 @@ from pydantic import Field
 from surefind.access import Access
 from surefind.errors import NotFoundError
 from surefind.kb import KnowledgeBase
-from surefind.serve.mcp.answers import Answer, one_line, size
+from surefind.serve.mcp.answers import ToolReply, one_line, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.store.rows import About
 
@@ -32,7 +32,7 @@ class BrowseArguments(Arguments):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FolderEntry:
     """A line of the list: a folder with the number of its documents, or one document."""
 
     path: str
@@ -52,7 +52,7 @@ class Entry:
         return {"path": self.path, "documents": self.documents}
 
 
-def browse(kb: KnowledgeBase, access: Access, given: BrowseArguments) -> Answer:
+def browse(kb: KnowledgeBase, access: Access, given: BrowseArguments) -> ToolReply:
     """Lists a folder. Only documents that the caller may read are listed and counted."""
     path = given.path.strip().strip("/")
     listed = [(_full(about), about) for about in kb.reader().listed(access)]
@@ -68,7 +68,7 @@ def _full(about: About) -> str:
     return f"{about.source or _NO_SOURCE}/{about.path}"
 
 
-def _sources(listed: Iterable[tuple[str, About]]) -> Iterable[Entry]:
+def _sources(listed: Iterable[tuple[str, About]]) -> Iterable[FolderEntry]:
     """Yields each source, with its folders after it."""
     counts: Counter[str] = Counter()
     for full, _ in listed:
@@ -76,27 +76,27 @@ def _sources(listed: Iterable[tuple[str, About]]) -> Iterable[Entry]:
         counts[source] += 1
         if folders:
             counts[f"{source}/{folders[0]}"] += 1
-    return (Entry(path, counts[path]) for path in sorted(counts))
+    return (FolderEntry(path, counts[path]) for path in sorted(counts))
 
 
-def _below(listed: Sequence[tuple[str, About]], path: str) -> Iterable[Entry]:
+def _below(listed: Sequence[tuple[str, About]], path: str) -> Iterable[FolderEntry]:
     """Yields the folders directly in a folder, then its documents. A file of several documents is a folder."""
     sizes = Counter(full for full, _ in listed)
     folders: Counter[str] = Counter()
-    documents: list[Entry] = []
+    documents: list[FolderEntry] = []
     for full, about in listed:
         if full != path and not full.startswith(f"{path}/"):
             continue
         deeper = full[len(path) + 1 :].split("/")
         if full == path or (len(deeper) == 1 and sizes[full] == 1):
-            documents.append(Entry(full, 1, about.document, about.title))
+            documents.append(FolderEntry(full, 1, about.document, about.title))
         else:
             folders[f"{path}/{deeper[0]}"] += 1
-    yield from (Entry(name, folders[name]) for name in sorted(folders))
+    yield from (FolderEntry(name, folders[name]) for name in sorted(folders))
     yield from documents
 
 
-def _page(entries: Sequence[Entry], path: str, given: BrowseArguments) -> Answer:
+def _page(entries: Sequence[FolderEntry], path: str, given: BrowseArguments) -> ToolReply:
     """Shows the entries from `start` on, as many as fit."""
     head = f"{one_line(path) or 'The sources'}: {len(entries):,} entries."
     shown = entries[given.start - 1 :]
@@ -104,16 +104,16 @@ def _page(entries: Sequence[Entry], path: str, given: BrowseArguments) -> Answer
     while (tokens := size(lines, data)) > given.max_tokens and len(shown) > 1:
         shown = shown[: max(1, int(len(shown) * min(given.max_tokens / tokens, 0.97)))]
         lines, data = _text(head, shown, given.start, len(entries)), _data(path, shown, given.start, len(entries))
-    return Answer(lines, data)
+    return ToolReply(lines, data)
 
 
-def _text(head: str, shown: Sequence[Entry], start: int, total: int) -> str:
+def _text(head: str, shown: Sequence[FolderEntry], start: int, total: int) -> str:
     following = start + len(shown)
     more = [f"Further entries: browse again with start={following}."] if shown and following <= total else []
     return "\n".join([head, *map(str, shown), *more])
 
 
-def _data(path: str, shown: Sequence[Entry], start: int, total: int) -> dict[str, Any]:
+def _data(path: str, shown: Sequence[FolderEntry], start: int, total: int) -> dict[str, Any]:
     following = start + len(shown)
     data: dict[str, Any] = {"path": path, "total": total, "entries": [entry.data for entry in shown]}
     return data | ({"next_start": following} if shown and following <= total else {})

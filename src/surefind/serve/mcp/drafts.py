@@ -13,7 +13,7 @@ from surefind.kb import KnowledgeBase
 from surefind.prompts.fence import harmless
 from surefind.serve.auth.caller import Caller
 from surefind.serve.drafting import known_text, seen, seen_comments, seen_revision, sees
-from surefind.serve.mcp.answers import Answer, one_line, size
+from surefind.serve.mcp.answers import ToolReply, one_line, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.pages import fitted, pages
 
@@ -32,7 +32,7 @@ class DraftsArguments(Arguments):
     max_tokens: MaxTokens
 
 
-def drafts(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> Answer:
+def drafts(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply:
     """Lists drafts, or shows one."""
     return _one(kb, caller, given) if given.number else _list(kb, caller, given)
 
@@ -50,7 +50,7 @@ def _line(draft: Draft) -> str:
     return f"{place} · {draft.state} · revision {draft.revision} · by {one_line(draft.author)}"
 
 
-def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> Answer:
+def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply:
     waiting = [one for one in kb.drafts() if sees(kb, caller, one)]
     shown = waiting[given.start - 1 :]
     answer = _listed(shown, given.start, len(waiting))
@@ -60,16 +60,16 @@ def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> Answer:
     return answer
 
 
-def _listed(shown: Sequence[Draft], start: int, total: int) -> Answer:
+def _listed(shown: Sequence[Draft], start: int, total: int) -> ToolReply:
     lines = [f"{total:,} draft{'s' * (total != 1)}.", *(f"- {_line(one)}" for one in shown)]
     data: dict[str, Any] = {"total": total, "drafts": [described(one) for one in shown]}
     if shown and start + len(shown) <= total:
         data["next_start"] = start + len(shown)
         lines.append(f"Further drafts: call again with start={start + len(shown)}.")
-    return Answer("\n".join(lines), data)
+    return ToolReply("\n".join(lines), data)
 
 
-def _one(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> Answer:
+def _one(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply:
     draft = seen(kb, caller, given.number)
     text = known_text(kb, caller, seen_revision(kb, caller, given.number))
     spans = pages(text)
@@ -82,7 +82,7 @@ def _one(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> Answer:
         **described(draft), "page": given.page, "pages": len(spans), "comments": [_said(one) for one in said]
     }  # fmt: skip
     shown, data["text"] = fitted(head, data, harmless(text[start:end]).strip(), given.max_tokens)
-    return Answer(shown, data)
+    return ToolReply(shown, data)
 
 
 def _said(comment: Comment) -> str:

@@ -14,16 +14,16 @@ from surefind.serve.mcp.answers import one_line, quoted, size
 from surefind.types import Hit
 
 OPEN, CLOSE = "⟦", "⟧"
-_LEAST_CHARS = 60
+_MIN_PASSAGE_CHARS = 60
 """A text is not cut any shorter."""
-_NEAR = 80
+_FIT_WITHIN_CHARS = 80
 """The search for the longest text that fits ends within this many characters."""
-_LONGEST_TOKEN = 10
+_MAX_TOKEN_CHARS = 10
 """More characters than this, on average, no token of a text has; it bounds the search."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class PassageForms:
     """A passage in both forms."""
 
     text: str
@@ -34,28 +34,28 @@ class Shown:
         return size(self.text, self.data)
 
 
-def show(hit: Hit, budget: int, note: str = "") -> Shown:
+def show(hit: Hit, budget: int, note: str = "") -> PassageForms:
     """Shows a hit with as much of its text as fits into `budget` tokens; with very little text if its head alone is
     longer."""
     shown = _shown(hit, hit, note)
     if shown.tokens <= budget:
         return shown
-    least, most = _LEAST_CHARS, min(len(hit.text), budget * _LONGEST_TOKEN)
-    while most - least > _NEAR:
+    least, most = _MIN_PASSAGE_CHARS, min(len(hit.text), budget * _MAX_TOKEN_CHARS)
+    while most - least > _FIT_WITHIN_CHARS:
         middle = (least + most) // 2
         fits = _shown(hit, Extent(None, middle).cut(hit), note).tokens <= budget
         least, most = (middle, most) if fits else (least, middle)
     return _shown(hit, Extent(None, least).cut(hit), note)
 
 
-def _shown(whole: Hit, hit: Hit, note: str) -> Shown:
+def _shown(whole: Hit, hit: Hit, note: str) -> PassageForms:
     body = _marked(hit)
     before, after = hit.start > whole.start, hit.end < whole.end
     body = f"{'… ' if before else ''}{body}{' …' if after else ''}"
     headings = [whole.title or whole.document, *(one for one in whole.headings if one != whole.title)]
     title = one_line(" › ".join(headings))
     parts = [f"id {hit.id}", one_line(hit.citation), *([note] if note else [])]
-    return Shown(f"{title}\n{' · '.join(parts)}\n{quoted(body)}", _data(hit, title, body, note))
+    return PassageForms(f"{title}\n{' · '.join(parts)}\n{quoted(body)}", _data(hit, title, body, note))
 
 
 def _data(hit: Hit, title: str, body: str, note: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
 from surefind.serve.drafting import seen
-from surefind.serve.mcp.answers import Answer, one_line
+from surefind.serve.mcp.answers import ToolReply, one_line
 from surefind.serve.mcp.arguments import Arguments
 from surefind.serve.mcp.drafts import described
 
@@ -17,8 +17,7 @@ DESCRIPTION = (
     "reviewed and published it. To change a document, send the whole new text under its name; to change a draft, also "
     "its number and the revision that you read. Returns the number of the draft."
 )
-_LONGEST = 200_000
-"""The most characters of a proposal."""
+_MAX_PROPOSAL_CHARS = 200_000
 _FENCE = "---"
 
 
@@ -26,12 +25,12 @@ class ProposeArguments(Arguments):
     document: str = Field(
         min_length=1, max_length=300, description="The name of the document: an existing one, or a new path ending .md."
     )
-    text: str = Field(max_length=_LONGEST, description="The whole text, in Markdown.")
+    text: str = Field(max_length=_MAX_PROPOSAL_CHARS, description="The whole text, in Markdown.")
     number: int = Field(0, ge=0, lt=2**62, description="The draft to change.")
     revision: int = Field(0, ge=0, lt=2**31, description="With number: the revision that you read.")
 
 
-def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> Answer:
+def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> ToolReply:
     """Makes a draft, which keeps the metadata and the access list of its document. Whether the document exists changes
     nothing that the caller sees. With `number`, it saves a new revision of a draft that was made here."""
     name = given.document.strip()
@@ -53,4 +52,4 @@ def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> Answe
         f"Draft {draft.number} of {one_line(name)} is saved. It is not published, and no search finds it. "
         f"A person publishes it with: surefind draft publish {draft.number}."
     )
-    return Answer(text, described(draft))
+    return ToolReply(text, described(draft))

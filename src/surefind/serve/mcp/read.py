@@ -10,9 +10,9 @@ from surefind.access import Access
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
 from surefind.prompts.fence import harmless
-from surefind.search.extent import MOST_AROUND, Extent
+from surefind.search.extent import MAX_AROUND, Extent
 from surefind.search.reader import MAX_QUERY
-from surefind.serve.mcp.answers import Answer, one_line
+from surefind.serve.mcp.answers import ToolReply, one_line
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.pages import fitted, page_of, pages
 from surefind.serve.mcp.passages import show
@@ -27,31 +27,31 @@ DESCRIPTION = (
 
 class ReadArguments(Arguments):
     id: str = Field("", description="The id of a passage.")
-    around: int = Field(2, ge=0, le=MOST_AROUND, description="With id: how many neighbours before and after it.")
+    around: int = Field(2, ge=0, le=MAX_AROUND, description="With id: how many neighbours before and after it.")
     query: str = Field("", max_length=MAX_QUERY, description="With id: the question, to mark the best sentence.")
     document: str = Field("", description="The name of a document.")
     page: int = Field(1, ge=1, description="With document: which page.")
     max_tokens: MaxTokens
 
 
-def read(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
+def read(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolReply:
     """Reads a passage or a page."""
     if bool(given.id) == bool(given.document):
         raise UsageError("Give either id, of a passage, or document, a name.")
     return _passage(kb, access, given) if given.id else _page(kb, access, given)
 
 
-def _passage(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
+def _passage(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolReply:
     reader = kb.reader()
     hit = reader.passage(given.id, access, Extent(given.around), given.query)
     spans = pages(reader.document(hit.document, access)[0].text)
     found = hit.matched[0] if hit.matched else hit.start
     note = f"page {page_of(spans, found)} of {len(spans)} of its document"
     shown = show(hit, given.max_tokens, note)
-    return Answer(shown.text, shown.data)
+    return ToolReply(shown.text, shown.data)
 
 
-def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
+def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolReply:
     document, about = kb.reader().document(given.document, access)
     spans = pages(document.text)
     if given.page > len(spans):
@@ -61,4 +61,4 @@ def _page(kb: KnowledgeBase, access: Access, given: ReadArguments) -> Answer:
     where = f"{one_line(about.document)} · page {given.page} of {len(spans)} · version {about.version}"
     data: dict[str, Any] = {"document": about.document, "title": title, "page": given.page, "pages": len(spans)}
     text, data["text"] = fitted(f"{title}\n{where}", data, harmless(document.text[start:end]).strip(), given.max_tokens)
-    return Answer(text, data)
+    return ToolReply(text, data)

@@ -12,7 +12,7 @@ from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.caller import Caller
 from surefind.serve.drafting import act, lines_to_comment, seen, seen_comment
-from surefind.serve.mcp.answers import Answer, one_line
+from surefind.serve.mcp.answers import ToolReply, one_line
 from surefind.serve.mcp.arguments import Arguments
 from surefind.serve.mcp.drafts import described
 
@@ -36,7 +36,7 @@ class ReviewArguments(Arguments):
     comment: int = Field(0, ge=0, lt=2**62, description="The comment to resolve.")
 
 
-def review(kb: KnowledgeBase, caller: Caller, given: ReviewArguments) -> Answer:
+def review(kb: KnowledgeBase, caller: Caller, given: ReviewArguments) -> ToolReply:
     """Does everything but publishing, which the server does in its own way."""
     if given.action in ("comment", "approve") and not given.revision:
         raise UsageError(f"To {given.action}, name the revision that you read. The tool drafts shows it.")
@@ -56,11 +56,11 @@ def review(kb: KnowledgeBase, caller: Caller, given: ReviewArguments) -> Answer:
     return _answer(act(kb, caller, given.number, given.action, given.revision), DONE[given.action])
 
 
-def _answer(draft: Draft, what: str) -> Answer:
-    return Answer(f"Draft {draft.number} of {one_line(draft.document)} {what}.", described(draft))
+def _answer(draft: Draft, what: str) -> ToolReply:
+    return ToolReply(f"Draft {draft.number} of {one_line(draft.document)} {what}.", described(draft))
 
 
-def publishing(draft: Draft, job: str) -> Answer:
+def publishing(draft: Draft, job: str) -> ToolReply:
     """Returns the answer to `publish`, which goes on as a job of the server."""
     text = f"Draft {draft.number} of {one_line(draft.document)} is being published, as job {job}."
-    return Answer(f"{text} Searches find it when the job has ended.", described(draft) | {"job": job})
+    return ToolReply(f"{text} Searches find it when the job has ended.", described(draft) | {"job": job})

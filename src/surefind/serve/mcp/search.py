@@ -10,9 +10,9 @@ from pydantic import Field
 from surefind.access import Access
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
-from surefind.serve.mcp.answers import Answer, one_line, rounded, size
+from surefind.serve.mcp.answers import ToolReply, one_line, rounded, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
-from surefind.serve.mcp.passages import Shown, show
+from surefind.serve.mcp.passages import PassageForms, show
 from surefind.types import Hit, SearchResult
 
 DESCRIPTION = (
@@ -28,7 +28,7 @@ _EXTENT = Extent(around=1)
 passages that the layout returns (docs/agents.md), and cutting them takes a tenth of the time."""
 _REST = 40
 """Tokens kept free for what stands between the passages and after them."""
-_LEAST = 110
+_MIN_PASSAGE_TOKENS = 110
 """Tokens that a passage gets at least; the passages that do not fit are left for another call."""
 
 
@@ -39,21 +39,21 @@ class SearchArguments(Arguments):
     max_tokens: MaxTokens
 
 
-def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> Answer:
+def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolReply:
     """Searches, and shows as many passages as fit."""
     result = kb.search(given.query, access, given.k, offset=given.offset, extent=_EXTENT)
     _keep(kb, result, access)
     head = trust(result, given.offset)
     data: dict[str, Any] = {"trust": head, "confidence": rounded(result.confidence), "sure": result.sure, "hits": []}
     if not result.hits:
-        return Answer(head, data)
+        return ToolReply(head, data)
     shown = fitted(result.hits, given.max_tokens - size(head, data) - _REST)
     data["hits"] = [one.data for one in shown]
     texts = [f"[{hit.rank}] {one.text}" for hit, one in zip(result.hits, shown, strict=False)]
     if len(shown) < len(result.hits):
         following = data["next_offset"] = given.offset + len(shown)
         texts.append(f"Further passages did not fit: search again with offset={following}.")
-    return Answer("\n\n".join([head, *texts]), data)
+    return ToolReply("\n\n".join([head, *texts]), data)
 
 
 def trust(result: SearchResult, offset: int = 0) -> str:
@@ -76,11 +76,11 @@ def _in_words(result: SearchResult) -> str:
     return f"The answer is {result.sure}."
 
 
-def fitted(hits: Sequence[Hit], budget: int) -> list[Shown]:
+def fitted(hits: Sequence[Hit], budget: int) -> list[PassageForms]:
     """Shares the budget among the hits: what a short passage leaves, later ones get. At least one is shown."""
-    shown: list[Shown] = []
+    shown: list[PassageForms] = []
     for number, hit in enumerate(hits):
-        one = show(hit, max(_LEAST, budget // (len(hits) - number)))
+        one = show(hit, max(_MIN_PASSAGE_TOKENS, budget // (len(hits) - number)))
         if shown and one.tokens > budget:
             break
         shown.append(one)

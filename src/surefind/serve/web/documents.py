@@ -14,7 +14,7 @@ from surefind.access import Access, access_lists
 from surefind.desk.source import shown
 from surefind.errors import NotFoundError, NothingIndexedError
 from surefind.kb.decisions import Decision
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.drafting import sees
 from surefind.serve.http.drafting import changed_lines
@@ -26,9 +26,9 @@ from surefind.serve.web.page import back_to, document_path, is_fragment, page
 from surefind.store.rows import Version
 
 router = APIRouter(include_in_schema=False)
-_SHOWN = 200
+_DOCUMENTS_A_PAGE = 200
 """Documents of a folder, or of a filter, that are shown at a time."""
-_words: WeakKeyDictionary[Reader, dict[str, str]] = WeakKeyDictionary()
+_words: WeakKeyDictionary[Searcher, dict[str, str]] = WeakKeyDictionary()
 """The name and the title of each document of a generation, in small letters, once somebody has filtered them."""
 
 
@@ -112,12 +112,12 @@ def _found(service: Service, caller: Caller, find: str, start: int) -> Level:
 
 
 def _made(
-    reader: Reader, caller: Caller, path: str, folders: list[Folder], ids: list[str], start: int, total: int
+    reader: Searcher, caller: Caller, path: str, folders: list[Folder], ids: list[str], start: int, total: int
 ) -> Level:
-    shown_ids = ids[start : start + _SHOWN]
+    shown_ids = ids[start : start + _DOCUMENTS_A_PAGE]
     versions = dict(reader.view.readable(caller.access()))
     titles = reader.titles([(document_id, versions[document_id]) for document_id in shown_ids])
-    more = start + _SHOWN if start + _SHOWN < len(ids) else None
+    more = start + _DOCUMENTS_A_PAGE if start + _DOCUMENTS_A_PAGE < len(ids) else None
     return Level(path, folders, [(document_id, titles.get(document_id, "")) for document_id in shown_ids], more, total)
 
 
@@ -206,7 +206,7 @@ def _document(
 
 
 def _marked(
-    reader: Reader, caller: Caller, document_id: str, passage: str, query: str
+    reader: Searcher, caller: Caller, document_id: str, passage: str, query: str
 ) -> tuple[tuple[int, int], tuple[int, int]]:
     """Returns the characters of a passage, and of its best sentence; zeros if the passage is gone."""
     try:

@@ -25,8 +25,7 @@ from surefind.serve.web.page import back_to, document_path, page
 router = APIRouter(include_in_schema=False)
 _RECENT = 20
 """Published drafts that the list shows."""
-_SHOWN = 100
-"""Drafts of a list that are shown at a time."""
+_DRAFTS_A_PAGE = 100
 Section = Literal["todo", "mine", "rest"]
 """The drafts that wait for the visitor's review, the visitor's own, and the others."""
 
@@ -40,7 +39,7 @@ class Listed:
     """Whether there are older ones."""
 
     def add(self, draft: Draft) -> None:
-        self.more = len(self.drafts) == _SHOWN
+        self.more = len(self.drafts) == _DRAFTS_A_PAGE
         if not self.more:
             self.drafts.append(draft)
 

@@ -18,7 +18,7 @@ from surefind.errors import NothingIndexedError
 from surefind.graph.summaries import summarise
 from surefind.graph.view import render, view
 from surefind.running.cache import BoundedCache
-from surefind.search.reader import Reader
+from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.graph_figures import GRAPH, figures, graph_of
 from surefind.serve.http.service import Served, Service
@@ -31,13 +31,13 @@ _MAX_MAPS = 16
 """Maps that are kept for a generation, at most."""
 _BYTES = 300_000
 """The size of a map on its way to the browser, at most: compressed."""
-_FIRST = 2_000
+_MAX_DRAWN = 2_000
 """Entities that are drawn, at most."""
-_TOP = 60
+_MAX_LISTED = 60
 """Entities that the page without a script lists."""
 Drawn = tuple[str, dict[str, Any]]
 """The map as a page, and the figures of the graph."""
-_pages: WeakKeyDictionary[Reader, BoundedCache[frozenset[str], Drawn]] = WeakKeyDictionary()
+_pages: WeakKeyDictionary[Searcher, BoundedCache[frozenset[str], Drawn]] = WeakKeyDictionary()
 """By reader: a new generation, or new access rules, come with a new reader."""
 
 
@@ -80,15 +80,15 @@ def _found(service: Service, caller: Caller) -> Drawn | None:
     return pages.get(access.groups) or pages.put(access.groups, _drawn(reader, access))
 
 
-def _drawn(reader: Reader, access: Access) -> Drawn:
+def _drawn(reader: Searcher, access: Access) -> Drawn:
     graph, grouped, opened = graph_of(reader, access)
     ids = opened.spans().ids
     summaries = summarise(graph, grouped)
-    most = _FIRST
+    most = _MAX_DRAWN
     while True:
         data = view(graph, grouped, summaries, lambda at: opened.chunks(ids[list(at)].tolist(), access), most)
         html = render(data)
         size = len(gzip.compress(html.encode(), 1))
         if size <= _BYTES or most <= 1:
-            return html, {**figures(graph, grouped, _TOP), "drawn": len(data["nodes"])}
+            return html, {**figures(graph, grouped, _MAX_LISTED), "drawn": len(data["nodes"])}
         most = max(1, min(most - 1, int(most * _BYTES / size * 0.95)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefind.serve.archive import Row, Saved
+from surefind.serve.archive import Rating, Saved
 
 _WIDE, _HIGH, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 190, 44, 12, 12, 30
 
@@ -20,7 +20,7 @@ class Point:
     high: float
     label: str
     report: Saved
-    row: Row
+    row: Rating
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class _Scale:
         values = [self._low + (self._high - self._low) * step / 3 for step in range(4)]
         return tuple((self.y(value), f"{value:.2f}") for value in values)
 
-    def points(self, reports: Sequence[Saved], rows: Sequence[Row | None]) -> tuple[Point, ...]:
+    def points(self, reports: Sequence[Saved], rows: Sequence[Rating | None]) -> tuple[Point, ...]:
         found = []
         for number, (report, row) in enumerate(zip(reports, rows, strict=True)):
             if row is not None:

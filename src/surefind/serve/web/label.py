@@ -21,8 +21,7 @@ from surefind.store.lock import growing_lock
 router = APIRouter(include_in_schema=False)
 Name = Annotated[str, Query(max_length=100)]
 Given = Annotated[str, Form(max_length=100)]
-_MOST = 100_000
-"""Characters of pasted questions, at most."""
+_MAX_PASTED_CHARS = 100_000
 
 
 @router.get("/label")
@@ -46,7 +45,7 @@ async def collect(
     request: Request,
     service: Served,
     name: Given,
-    questions: Annotated[str, Form(max_length=_MOST)],
+    questions: Annotated[str, Form(max_length=_MAX_PASTED_CHARS)],
     judge: Given = "",
 ) -> Response:
     """Adds questions, one a line, to those that wait to be labelled."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from surefind.desk.difference import Line
+from surefind.desk.difference import DiffLine
 from surefind.text.blocks import joints
 
 NOWHERE = 0, 0
@@ -16,8 +16,7 @@ _LINES = 800
 """Lines of a text on one page, at most."""
 _CHARACTERS = 80_000
 """Characters of a text on one page, at most; a longer line is cut."""
-_LONGEST = 20_000
-"""Characters of one line that are shown."""
+_MAX_LINE_CHARS = 20_000
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def sheet(text: str, line: int = 1, first: int = 1) -> Sheet:
     at = max((number for number, start in enumerate(starts) if start <= line - first + 1), default=0)
     begin, last = starts[at], starts[at + 1] if at + 1 < len(starts) else len(lines) + 1
     return Sheet(
-        [(number + first - 1, lines[number - 1][:_LONGEST]) for number in range(begin, last)],
+        [(number + first - 1, lines[number - 1][:_MAX_LINE_CHARS]) for number in range(begin, last)],
         ends[begin - 1],
         min(ends[last - 1], len(text)),
         begin == 1 or begin in between,
@@ -73,7 +72,7 @@ def _starts(lines: Sequence[str], between: Collection[int] = ()) -> Iterable[int
     one."""
     begin, joint, size, before_joint = 1, 1, 0, 0
     for number, text in enumerate(lines, 1):
-        length = min(len(text), _LONGEST)
+        length = min(len(text), _MAX_LINE_CHARS)
         while number > begin and (number - begin >= _LINES or size + length > _CHARACTERS):
             begin, size = (joint, size - before_joint) if joint > begin else (number, 0)
             before_joint = 0
@@ -84,10 +83,10 @@ def _starts(lines: Sequence[str], between: Collection[int] = ()) -> Iterable[int
 
 
 @dataclass(frozen=True)
-class Part:
+class DiffPage:
     """A page of a difference."""
 
-    lines: Sequence[Line]
+    lines: Sequence[DiffLine]
     number: int
     """From 1."""
     count: int
@@ -96,7 +95,7 @@ class Part:
     """Lines after the last page that were not compared."""
 
 
-def part_of(lines: Sequence[Line], more: int, number: int = 1, line: int | None = None) -> Part:
+def part_of(lines: Sequence[DiffLine], more: int, number: int = 1, line: int | None = None) -> DiffPage:
     """Returns a page of a difference after which `more` lines were not compared: the page that has a `line` of the
     second text, or else the one with this number."""
     starts = [0, *(start - 1 for start in _starts([one.text for one in lines]))]
@@ -105,14 +104,14 @@ def part_of(lines: Sequence[Line], more: int, number: int = 1, line: int | None 
         number = sum(start <= at for start in starts)
     number = min(number, len(starts))
     shown = lines[starts[number - 1] : starts[number] if number < len(starts) else None]
-    return Part([_cut(one) for one in shown], number, len(starts), more)
+    return DiffPage([_cut(one) for one in shown], number, len(starts), more)
 
 
-def _cut(line: Line) -> Line:
+def _cut(line: DiffLine) -> DiffLine:
     """Returns a line without what is too long to be shown."""
-    if len(line.text) <= _LONGEST:
+    if len(line.text) <= _MAX_LINE_CHARS:
         return line
-    pieces, room = [], _LONGEST
+    pieces, room = [], _MAX_LINE_CHARS
     for text, marked in line.pieces:
         pieces.append((text[:room], marked))
         room -= len(text[:room])

@@ -62,7 +62,7 @@ class Marks:
 
 
 @dataclass
-class _State:
+class _RenderState:
     """What is known while a text is rendered."""
 
     find: Find
@@ -92,9 +92,9 @@ def rendered(text: str, find: Find, title: str = "", marks: Marks | None = None,
     return Markup(found) if len(found) <= _MAX_HTML else None
 
 
-def _rendered(text: str, find: Find, title: str, marks: Marks, first: int) -> tuple[str, _State]:
+def _rendered(text: str, find: Find, title: str, marks: Marks, first: int) -> tuple[str, _RenderState]:
     until = text.count("\n", 0, text.find(_END)) if _END in text else 0
-    state = _State(find, marks.lines, first, until)
+    state = _RenderState(find, marks.lines, first, until)
     tokens = _parsed(text)
     if len(tokens) > 2 and tokens[0].tag == "h1" and title_of(tokens[1].content.translate(_SIGNS)) == title:
         tokens = tokens[3:]
@@ -137,7 +137,7 @@ def _parsed(text: str) -> list[Token]:
     return tokens
 
 
-def _blocks(tokens: Sequence[Token], state: _State, in_sentence: bool) -> Iterator[str]:
+def _blocks(tokens: Sequence[Token], state: _RenderState, in_sentence: bool) -> Iterator[str]:
     for at, token in enumerate(tokens):
         here = _attributes(token, state, in_sentence)
         if token.type == "inline":
@@ -180,7 +180,7 @@ def _tag(token: Token, here: str) -> str:
     return f"<{name}{here}{_ALIGN.get(str(token.attrs.get('style', '')), '')}>"
 
 
-def _attributes(token: Token, state: _State, in_sentence: bool) -> str:
+def _attributes(token: Token, state: _RenderState, in_sentence: bool) -> str:
     """Returns the attributes of a block: where its line is, and whether it belongs to the passage."""
     if not token.map or token.nesting < 0:
         return ""
@@ -195,7 +195,7 @@ def _attributes(token: Token, state: _State, in_sentence: bool) -> str:
     return here
 
 
-def _anchor(heading: str, state: _State) -> str:
+def _anchor(heading: str, state: _RenderState) -> str:
     """Returns the id of a heading, to which links lead; nothing if an earlier heading has it."""
     name = slug(title_of(heading.translate(_SIGNS)))
     if not name or name in state.used:
@@ -204,7 +204,7 @@ def _anchor(heading: str, state: _State) -> str:
     return f' id="h-{escape(name)}"'
 
 
-def _words(token: Token, state: _State) -> Iterator[str]:
+def _words(token: Token, state: _RenderState) -> Iterator[str]:
     if token.children is None:
         yield _text(token.content, state)
     for child in token.children or ():
@@ -228,7 +228,7 @@ def _words(token: Token, state: _State) -> Iterator[str]:
             yield _tag(child, "")
 
 
-def _link(target: str, state: _State) -> str:
+def _link(target: str, state: _RenderState) -> str:
     """Returns the tag that begins a link. A link that leads nowhere is text."""
     if target.lower().startswith(_WEB):
         state.closing.append("</a>")
@@ -242,7 +242,7 @@ def _link(target: str, state: _State) -> str:
     return f'<a href="{escape(address)}">' if address else '<span class="nowhere">'
 
 
-def _text(text: str, state: _State) -> str:
+def _text(text: str, state: _RenderState) -> str:
     """Escapes a text. What belongs to the sentence is marked; the first part of it has the place of the hit."""
     shown = []
     for piece in _pieces(text):

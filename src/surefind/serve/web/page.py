@@ -30,7 +30,7 @@ _FILES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "web.js": ("text/javascript", (("surefind.serve.web", "static/web.js"),)),
     "label.js": ("text/javascript", (("surefind.serve.web", "static/label.js"),)),
 }
-_LONGEST = 4_000
+_MAX_PATH_CHARS = 4_000
 """Characters of a path that a visitor is sent to, at most."""
 _MARKED = 500
 """Characters of a sentence that an address carries, so that the page of the document marks it."""
@@ -62,7 +62,7 @@ def back_to(request: Request, path: str) -> Response:
 def local_path(text: str) -> str:
     """Returns a path of this server that a visitor may be sent to; `/` for every other address."""
     plain = text.isprintable() and text.startswith("/") and not text.startswith("//") and "\\" not in text
-    return text if plain and len(text) <= _LONGEST else "/"
+    return text if plain and len(text) <= _MAX_PATH_CHARS else "/"
 
 
 def document_path(document: str, **given: object) -> str:

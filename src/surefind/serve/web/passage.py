@@ -24,7 +24,7 @@ _SNIPPET_CHARS = 340
 
 
 @dataclass(frozen=True)
-class Part:
+class TextSpan:
     """A stretch of a hit's text."""
 
     text: str
@@ -34,7 +34,7 @@ class Part:
     """Whether it belongs to the best sentence."""
 
 
-def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> list[Part]:
+def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> list[TextSpan]:
     """Cuts the text of a hit to `most` characters, and then where its best sentence or a word of the query begins or
     ends."""
     first, last = hit.sentence or (hit.start, hit.start)
@@ -44,12 +44,12 @@ def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> lis
     emphasised = sorted((a, b) for a, b, key in pieces(text, True) if key in words)
     cuts = sorted({0, start, end, len(text), *(at for span in emphasised for at in span)})
     rest = iter(emphasised)
-    inside, parts = next(rest, None), [Part("…\u00a0", False, False)] if at else []
+    inside, parts = next(rest, None), [TextSpan("…\u00a0", False, False)] if at else []
     for a, b in pairwise(cuts):
         while inside and inside[1] <= a:
             inside = next(rest, None)
-        parts.append(Part(text[a:b], bool(inside and inside[0] <= a), start <= a < end))
-    return [*parts, Part("\u00a0…", False, False)] if until < len(whole) else parts
+        parts.append(TextSpan(text[a:b], bool(inside and inside[0] <= a), start <= a < end))
+    return [*parts, TextSpan("\u00a0…", False, False)] if until < len(whole) else parts
 
 
 def plain(text: str) -> str:

@@ -29,12 +29,12 @@ _FULL: dict[str, Callable[[dict[str, Any]], str]] = {
     "study": study_page,
     "calibration": calibration_page,
 }
-_SMALL = 100_000
+_COMPRESS_FROM_BYTES = 100_000
 """Bytes of a page from which on it is compressed."""
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """A configuration in the table of a benchmark."""
 
     name: str
@@ -78,7 +78,7 @@ def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple
     return saved_report(service.kb.data, caller, kind, report_id, lambda: service.readable(caller))
 
 
-def lines_of(data: dict[str, Any]) -> list[Line]:
+def lines_of(data: dict[str, Any]) -> list[ReportLine]:
     """Returns the rows of a benchmark, the best first. Reports of other versions lack some fields."""
     primary = data.get("primary", "")
     others = [name for name in data.get("measures", ()) if name != primary]
@@ -94,14 +94,14 @@ def lines_of(data: dict[str, Any]) -> list[Line]:
         rest = [measured.get(other, {}).get("mean") for other in others]
         where = quality["mean"], quality.get("low"), quality.get("high")
         p50 = row.get("latency_ms", {}).get("p50")
-        found.append(Line(name, row.get("spec", ""), row.get("letters", ""), *where, rest, p50, mark))
+        found.append(ReportLine(name, row.get("spec", ""), row.get("letters", ""), *where, rest, p50, mark))
     return sorted(found, key=lambda line: -line.mean)
 
 
 def compressed(request: Request, made: HTMLResponse) -> Response:
     """Compresses a large page, if the browser accepts that. A report holds its passages, and these shrink to a
     fifth."""
-    if len(made.body) < _SMALL or "gzip" not in request.headers.get("accept-encoding", ""):
+    if len(made.body) < _COMPRESS_FROM_BYTES or "gzip" not in request.headers.get("accept-encoding", ""):
         return made
     headers = {name: value for name, value in made.headers.items() if name != "content-length"}
     return Response(

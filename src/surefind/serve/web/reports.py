@@ -22,12 +22,11 @@ from surefind.serve.web.page import back_to, page
 from surefind.study.stage import study_names
 
 router = APIRouter(include_in_schema=False)
-_SHOWN = 200
-"""Reports that the list shows, at most."""
+_MAX = 200
 
 
 @dataclass(frozen=True)
-class Shelf:
+class ReportsPage:
     """What the page shows."""
 
     reports: Sequence[Saved]
@@ -56,7 +55,7 @@ async def reports(request: Request, service: Served, exam: Annotated[str, Query(
     )  # fmt: skip
 
 
-def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
+def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:
     settings = service.kb.settings
     found = saved_reports(service.kb.data, caller)
     spec, layout = str(settings.named(settings.pipeline)), str(settings.layout)
@@ -66,8 +65,8 @@ def _shelf(service: Service, caller: Caller, exam: str) -> Shelf:
             counts[one.title] = counts.get(one.title, 0) + 1
     charted = [name for name, count in counts.items() if count > 1]
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
-    return Shelf(
-        found[:_SHOWN], max(0, len(found) - _SHOWN), history(found, chosen, spec, layout), charted, _exams(service),
+    return ReportsPage(
+        found[:_MAX], max(0, len(found) - _MAX), history(found, chosen, spec, layout), charted, _exams(service),
         undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Form, Path, Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from surefind.desk.difference import Line
+from surefind.desk.difference import DiffLine
 from surefind.desk.people import same_person
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import is_text
@@ -109,7 +109,7 @@ def _allowed(service: Service, caller: Caller, draft: Draft) -> dict[str, bool]:
 
 
 def _placed(
-    said: list[Comment], revision: int, lines: Sequence[Line]
+    said: list[Comment], revision: int, lines: Sequence[DiffLine]
 ) -> tuple[dict[int, list[Comment]], list[Comment]]:
     """Returns the comments by line, and those whose lines are not shown."""
     shown = {line.new for line in lines if line.new}

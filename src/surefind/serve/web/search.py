@@ -28,16 +28,16 @@ from surefind.serve.http.answers import shown_to
 from surefind.serve.http.guard import same_origin
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import back_to, is_fragment, local_path, page
-from surefind.serve.web.passage import Part, parts_of
+from surefind.serve.web.passage import TextSpan, parts_of
 from surefind.serve.why import why
 from surefind.serve.words import sought
 from surefind.store.facets import Facet
 from surefind.types import SearchResult
 
 router = APIRouter(include_in_schema=False)
-_SHOWN = Extent.parse("parent", 700)
+_HIT_EXTENT = Extent.parse("parent", 700)
 """How much of a passage a hit shows: around its best sentence."""
-_MOST_WHERE = 20
+_MAX_FILTERS = 20
 _K = 10
 _EXAMPLES, _EXAMPLE_CHARS = 5, 90
 """How many examples an empty page shows, and how long each is at most."""
@@ -45,12 +45,12 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Column:
+class ResultColumn:
     """What one pipeline found."""
 
     pipeline: str
     result: SearchResult
-    parts: Mapping[str, list[Part]]
+    parts: Mapping[str, list[TextSpan]]
     """The text of each hit, by its id."""
     why: Mapping[str, str]
     """Why each hit was found, in words, by its id."""
@@ -64,7 +64,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Choice:
+class FilterChoice:
     """A value to filter by."""
 
     value: str
@@ -76,11 +76,11 @@ class Choice:
 @dataclass(frozen=True)
 class FacetView:
     key: str
-    choices: list[Choice]
+    choices: list[FilterChoice]
 
 
 @dataclass(frozen=True)
-class Asked:
+class SearchForm:
     """What the address of the page asks for."""
 
     query: str
@@ -101,13 +101,13 @@ async def search(
     request: Request,
     service: Served,
     query: str = "",
-    where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
+    where: Annotated[list[str] | None, Query(max_length=_MAX_FILTERS)] = None,
     pipeline: Annotated[str, Query(max_length=500)] = "",
     compare: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """The whole page, or what was found, if somebody is typing."""
     caller = await service.caller(request, "read")
-    asked = Asked(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
+    asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
     columns, empty = await service.work(lambda: _found(service, caller, asked))
     facets = await service.work(lambda: _facets(service, caller, asked))
@@ -134,17 +134,17 @@ async def sure(
     request: Request,
     service: Served,
     query: str,
-    where: Annotated[list[str] | None, Query(max_length=_MOST_WHERE)] = None,
+    where: Annotated[list[str] | None, Query(max_length=_MAX_FILTERS)] = None,
     pipeline: Annotated[str, Query(max_length=500)] = "",
 ) -> Response:
     """How sure a search is, after its first hits have been read."""
     caller = await service.caller(request, "read")
-    asked = Asked(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
+    asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
     columns = await service.work(lambda: _columns(service, caller, asked, read=True))
     return page(caller, "sure_part.html", title="", here="search", column=columns[0])
 
 
-def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column], bool]:
+def _found(service: Service, caller: Caller, asked: SearchForm) -> tuple[list[ResultColumn], bool]:
     """Returns what was found, and whether there is nothing to search."""
     if not asked.query:
         return [], _empty(service, caller)
@@ -154,7 +154,7 @@ def _found(service: Service, caller: Caller, asked: Asked) -> tuple[list[Column]
         return [], True
 
 
-def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False) -> list[Column]:
+def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = False) -> list[ResultColumn]:
     """Returns what each pipeline found. Hits are shown at once; without `read`, how sure the search is comes later."""
     most = service.settings.max_query
     if len(asked.query) > most:
@@ -168,12 +168,12 @@ def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False)
     later = effort == "read" and not least and not read
     for one in (first, second) if second else (first,):
         began = time.perf_counter()
-        result = reader.search(asked.query, access, one, k, 0, _SHOWN, least, "quick" if later else effort)
+        result = reader.search(asked.query, access, one, k, 0, _HIT_EXTENT, least, "quick" if later else effort)
         found.append((one, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
     others = list(reversed(ranks)) if second else [{}]
     return [
-        Column(
+        ResultColumn(
             one.name or short(one),
             result,
             {hit.id: parts_of(hit, words) for hit in result.hits},
@@ -187,7 +187,7 @@ def _columns(service: Service, caller: Caller, asked: Asked, read: bool = False)
     ]
 
 
-def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
+def _facets(service: Service, caller: Caller, asked: SearchForm) -> list[FacetView]:
     """Returns the metadata to filter by. The link of a chosen value takes the filter away."""
     try:
         found = service.reader().facets(caller.access(asked.where), service.kb.settings.filters)
@@ -196,7 +196,7 @@ def _facets(service: Service, caller: Caller, asked: Asked) -> list[FacetView]:
     return [FacetView(one.key, _choices(one, asked)) for one in found]
 
 
-def _choices(facet: Facet, asked: Asked) -> list[Choice]:
+def _choices(facet: Facet, asked: SearchForm) -> list[FilterChoice]:
     """Returns the values of a facet. Several chosen values of one key mean either of them."""
     mine = [given for given in asked.where if given.startswith(f"{facet.key}=")]
     rest = tuple(given for given in asked.where if given not in mine)
@@ -206,7 +206,7 @@ def _choices(facet: Facet, asked: Asked) -> list[Choice]:
         is_chosen = value.lower() in chosen
         wanted = [one for one in chosen if one != value.lower()] if is_chosen else [*chosen, value]
         where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
-        found.append(Choice(value, number, is_chosen, asked.address(where=where)))
+        found.append(FilterChoice(value, number, is_chosen, asked.address(where=where)))
     return found
 
 

@@ -17,7 +17,7 @@ from surefind.errors import ConfigError, NotBuiltError, NothingIndexedError, Usa
 from surefind.kb.status import Status
 from surefind.serve.auth.caller import SCOPES, Caller
 from surefind.serve.auth.keys import Key, Keys
-from surefind.serve.editing import Shown, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
+from surefind.serve.editing import SettingsView, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
 from surefind.serve.http.service import Served, Service
 from surefind.serve.model_health import model_health
 from surefind.serve.web.page import back_to, page
@@ -35,7 +35,7 @@ _ROLES = {
 class Board:
     """What the page shows."""
 
-    shown: Shown
+    shown: SettingsView
     keys: list[Key]
     status: Status | None
     undo: Undoable | None

@@ -16,8 +16,7 @@ from surefind.serve.web.page import local_path, page, static_file
 router = APIRouter(include_in_schema=False)
 _FORWARDED = re.compile(r'(?:^|;)\s*proto="?https(?:"|;|\s|$)', re.IGNORECASE)
 """What a proxy writes into the header Forwarded (RFC 7239) if the visitor's connection has TLS."""
-_LONGEST = 20_000
-"""Characters of a key or token, at most."""
+_MAX_KEY_CHARS = 20_000
 
 
 @router.get("/sign-in")
@@ -29,7 +28,7 @@ async def form(request: Request, then: Annotated[str, Query(alias="next")] = "/"
 async def sign_in(
     request: Request,
     service: Served,
-    key: Annotated[str, Form(max_length=_LONGEST)] = "",
+    key: Annotated[str, Form(max_length=_MAX_KEY_CHARS)] = "",
     then: Annotated[str, Form(alias="next")] = "/",
 ) -> Response:
     """Begins a session if the key or token is right."""

@@ -21,10 +21,10 @@ from surefind.store.checksums import set_digest
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import PART, TABLE, IndexStore, index_key, set_of, table_key
 from surefind.store.needs import needed
-from surefind.store.parts import Parts, Piece
+from surefind.store.parts import Parts, StoredPart
 from surefind.store.rows import Member
 from surefind.store.streamed import StoredChunks
-from surefind.store.table import Longs, Table
+from surefind.store.table import ChunkTable, Longs
 
 
 class LocalBackend:
@@ -42,7 +42,7 @@ class LocalBackend:
         self.rows = ChunkRows(catalogue.database)
         self.indexes = IndexStore(catalogue.path.parent / "indexes")
         self.parts = Parts(self.indexes)
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, ChunkTable] = {}
         """The tables that a writer has read or built: it uses each several times."""
 
     # ------------------------------------------------------------ writing
@@ -67,7 +67,7 @@ class LocalBackend:
         recorded = self.rows.indexes()
         self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
 
-    def _table(self, contents: Contents, layout: str) -> Table:
+    def _table(self, contents: Contents, layout: str) -> ChunkTable:
         key = table_key(contents.number, layout)
         self.rows.record_index(key, contents.number, layout, TABLE)
         if self.indexes.has(key):
@@ -77,12 +77,12 @@ class LocalBackend:
                 self.indexes.drop(key)
         number, members = self.rows.layout(layout), contents.members()
         contexts = self.rows.contexts(number, members)
-        table = Table.build(layout, members, self._chunk_rows(number, contents, layout, members), contexts)
+        table = ChunkTable.build(layout, members, self._chunk_rows(number, contents, layout, members), contexts)
         self.indexes.save(key, table, TABLE)
         self._tables[key] = table
         return table
 
-    def _kept(self, key: str, contents: Contents) -> Table:
+    def _kept(self, key: str, contents: Contents) -> ChunkTable:
         """Reads the table of a set, once."""
         if key not in self._tables:
             self._tables[key] = self._load(key, contents)
@@ -100,15 +100,15 @@ class LocalBackend:
                         return table.rows_with(versions, self.rows.rows_of(number, new.tolist()))
         return self.rows.rows(number, contents.number)
 
-    def _load(self, key: str, contents: Contents) -> Table:
+    def _load(self, key: str, contents: Contents) -> ChunkTable:
         """Reads the table of a set. Raises `CorruptIndexError` if it is damaged, or has other documents: it may be from
         a backup, or of a catalogue that was removed."""
-        table = self.indexes.read(key, Table.load)
+        table = self.indexes.read(key, ChunkTable.load)
         if contents.digest not in (None, set_digest(table.versions.tolist())):
             raise CorruptIndexError(f"The table in {self.indexes.folder / key} has other documents than the catalogue.")
         return table
 
-    def _table_of(self, number: int, layout: str) -> Table:
+    def _table_of(self, number: int, layout: str) -> ChunkTable:
         """Reads the table of an earlier set. Raises `CorruptIndexError`."""
         contents = Contents(number, list, self._catalogue.digest(number))
         return self._kept(table_key(number, layout), contents)
@@ -117,7 +117,7 @@ class LocalBackend:
         self,
         contents: Contents,
         layout: str,
-        table: Table,
+        table: ChunkTable,
         retriever: Retriever,
         services: Services,
         report: OnProgress,
@@ -166,7 +166,7 @@ class LocalBackend:
                 progress(len(table), len(table))
         return [one.name for one in crowded]
 
-    def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, Table]]:
+    def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, ChunkTable]]:
         """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:
         reuse only saves time, and building from nothing gives the same index. So are those of interrupted writers,
         whose sets had numbers that were used again."""
@@ -177,14 +177,14 @@ class LocalBackend:
                     if key == index_key(table.fingerprint, retriever) and self.indexes.sound(key):
                         yield key, table
 
-    def _pieces(self, layout: str, table: Table, retriever: Retriever) -> list[Piece]:
+    def _pieces(self, layout: str, table: ChunkTable, retriever: Retriever) -> list[StoredPart]:
         """Returns the parts of the newest index with the same spec and layout."""
         for key, earlier in self._earlier(layout, retriever):
             with contextlib.suppress(CorruptIndexError):
                 return self.parts.left(key, len(earlier), table.origin(earlier))
         return []
 
-    def _reuse(self, layout: str, table: Table, retriever: Retriever, services: Services) -> Reuse | None:
+    def _reuse(self, layout: str, table: ChunkTable, retriever: Retriever, services: Services) -> Reuse | None:
         """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
         for key, earlier in self._earlier(layout, retriever):
             with contextlib.suppress(CorruptIndexError):

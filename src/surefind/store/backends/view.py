@@ -23,12 +23,12 @@ from surefind.store.facets import Facet, facets_of
 from surefind.store.indexes import index_key
 from surefind.store.needs import innermost, needed
 from surefind.store.parts import Parts
-from surefind.store.rows import Entry
-from surefind.store.table import Table
+from surefind.store.rows import ChunkEntry
+from surefind.store.table import ChunkTable
 from surefind.text.places import location
 from surefind.types import EVERY, PAD, BoolArray, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 
-_MAX_KEPT = 64
+_MAX_CACHED = 64
 """How many masks, facets of callers, and retrievers with different parameters stay in memory."""
 
 Clauses = tuple[tuple[str, ...], ...]
@@ -42,7 +42,7 @@ class LocalView:
         self,
         rows: ChunkRows,
         indexes: Parts,
-        table: Table,
+        table: ChunkTable,
         layout: int,
         services: Services,
         rules: Sequence[PathRule],
@@ -60,9 +60,9 @@ class LocalView:
         self._rules = rules
         self.isolated = isolated
         self._loaded: dict[str, Index] = {}
-        self._opened: BoundedCache[Retriever, Index] = BoundedCache(_MAX_KEPT)
-        self._masks: BoundedCache[Access, tuple[Mask, int]] = BoundedCache(_MAX_KEPT)
-        self._facets: BoundedCache[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = BoundedCache(_MAX_KEPT)
+        self._opened: BoundedCache[Retriever, Index] = BoundedCache(_MAX_CACHED)
+        self._masks: BoundedCache[Access, tuple[Mask, int]] = BoundedCache(_MAX_CACHED)
+        self._facets: BoundedCache[tuple[Access, tuple[str, ...]], tuple[Facet, ...]] = BoundedCache(_MAX_CACHED)
         self._spans: Spans | None = None
         self._sources: dict[int, str] | None = None
         self._clauses: list[tuple[Clauses, IntArray]] | None = None
@@ -147,7 +147,7 @@ class LocalView:
             self._sources = self._rows.source_names()
         return self._sources.get(source, "")
 
-    def _entries(self, places: IdArray, spans: Sequence[tuple[int, int]] | None = None) -> list[Entry]:
+    def _entries(self, places: IdArray, spans: Sequence[tuple[int, int]] | None = None) -> list[ChunkEntry]:
         wanted = [(version, seq) for version, seq in self.table.rows[:2, places].T.tolist()]
         found = self._rows.entries(self._layout, wanted, spans)
         if len(found) < len(wanted):
@@ -309,5 +309,5 @@ class LocalView:
         return index_key(self.fingerprint, retriever)
 
 
-def _chunk(entry: Entry) -> Chunk:
+def _chunk(entry: ChunkEntry) -> Chunk:
     return Chunk(entry.document, entry.start, entry.end, entry.text, entry.headings, entry.context, title=entry.title)

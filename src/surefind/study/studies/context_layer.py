@@ -13,10 +13,10 @@ from typing import Any
 
 from surefind.bench.plan import Contender, preset_module
 from surefind.study.declared import load_tables
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.scores import row_of, summary
-from surefind.study.stage import Before, Stage, Study
-from surefind.study.tables import Columns, Line
+from surefind.study.stage import Before, Study, StudyPart
+from surefind.study.tables import Columns, TableLine
 from surefind.study.values import Cell, Result
 
 _PRESET = preset_module("context-layer")
@@ -28,11 +28,11 @@ CONTENDERS = {
 _STAGE = "search"
 
 
-def _contenders(desk: Desk, before: Before) -> list[Contender]:
+def _contenders(desk: RunContext, before: Before) -> list[Contender]:
     return desk.contenders(CONTENDERS)
 
 
-def _measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def _measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, _PRESET.MEASURES)
     return summary(scored, desk.latency(scored))
 
@@ -48,15 +48,15 @@ def mean_of_kind(result: Result, kind: str, name: str) -> Cell:
     return sum(scores) / len(scores) if scores else None
 
 
-def kinds(columns: Columns, stage: str, first: Sequence[str]) -> list[Line]:
+def kinds(columns: Columns, stage: str, first: Sequence[str]) -> list[TableLine]:
     """The kinds of the paper's questions, then other kinds."""
     counted = [kind for column in columns for kind in sorted(column.results[stage].get("families", []))]
-    return [Line(kind) for kind in dict.fromkeys([*first, *counted])]
+    return [TableLine(kind) for kind in dict.fromkeys([*first, *counted])]
 
 
 STUDY = Study(
     "Company Context Layer: retrieval benchmark",
     "Company Context Layer Retrieval Benchmark (1,706 questions over 109 files of a credit union)",
-    (Stage(_STAGE, _measure, load_tables("context_layer", globals())[_STAGE], _contenders),),
+    (StudyPart(_STAGE, _measure, load_tables("context_layer", globals())[_STAGE], _contenders),),
     layout="fixed(tokens=500, overlap=50)",
 )

@@ -12,7 +12,7 @@ from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from surefind.answer.answering import answer, steps
-from surefind.answer.values import Step
+from surefind.answer.values import AnswerStep
 from surefind.errors import QueryError, SurefindError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
@@ -53,7 +53,7 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
     return JSONResponse(shown_to(caller, made.to_dict()))
 
 
-async def _events(found: Iterator[Step], caller: Caller, request_id: str) -> AsyncIterator[str]:
+async def _events(found: Iterator[AnswerStep], caller: Caller, request_id: str) -> AsyncIterator[str]:
     try:
         async for step in iterate_in_threadpool(found):
             yield f"event: {step.kind}\ndata: {json.dumps(_data(step, caller), ensure_ascii=False)}\n\n"
@@ -62,7 +62,7 @@ async def _events(found: Iterator[Step], caller: Caller, request_id: str) -> Asy
         yield f"event: error\ndata: {json.dumps({'detail': 'The answer failed.', 'request_id': request_id})}\n\n"
 
 
-def _data(step: Step, caller: Caller) -> dict[str, Any]:
+def _data(step: AnswerStep, caller: Caller) -> dict[str, Any]:
     value: Any = step.value
     if step.kind != "sentence":
         return shown_to(caller, value.to_dict())

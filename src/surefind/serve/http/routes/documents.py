@@ -14,7 +14,7 @@ from surefind.serve.http.retiring import retire, retired
 from surefind.serve.http.service import Served
 
 router = APIRouter(tags=["documents"])
-_MOST = 1_000
+_MAX_DOCUMENTS = 1_000
 Generation = Annotated[int | None, Query(ge=0, lt=2**62, description="Read this generation, if it is kept.")]
 
 
@@ -24,7 +24,7 @@ async def documents(
     service: Served,
     below: Annotated[str, Query(max_length=500, description="Only ids that begin with this.")] = "",
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
-    limit: Annotated[int, Query(ge=1, le=_MOST)] = 100,
+    limit: Annotated[int, Query(ge=1, le=_MAX_DOCUMENTS)] = 100,
     generation: Generation = None,
 ) -> dict[str, Any]:
     """Lists the documents that the caller may read, in order of id. `next` is the offset of the next page."""

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from surefind.desk.difference import Line
+from surefind.desk.difference import DiffLine
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
@@ -107,7 +107,7 @@ async def draft(
     return Response(await service.work_apart("difference", request, caller, read), media_type="application/json")
 
 
-def _line(line: Line) -> dict[str, Any]:
+def _line(line: DiffLine) -> dict[str, Any]:
     return {"kind": line.kind, "old": line.old, "new": line.new, "pieces": line.pieces}
 
 

@@ -27,14 +27,14 @@ from surefind.store.backends.milvus.record import (
     remote_spec,
     short_hash,
 )
-from surefind.store.backends.milvus.rows import Facts
+from surefind.store.backends.milvus.rows import DocumentFields
 from surefind.store.backends.milvus.server import Server
 from surefind.store.backends.milvus.vectors import Making, making
 from surefind.store.backends.milvus.view import MilvusView, check_complete
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
 from surefind.store.needs import each_needed
-from surefind.store.table import Table
+from surefind.store.table import ChunkTable
 from surefind.store.versions import batched
 
 _BATCH = 500
@@ -50,7 +50,7 @@ class _Job:
 
     contents: Contents
     layout: str
-    table: Table
+    table: ChunkTable
     spec: str
     making: Making
     name: str
@@ -99,7 +99,7 @@ class MilvusBackend(LocalBackend):
             self.rows.record_index(key, contents.number, layout, spec)
         return built
 
-    def _build_one(self, contents: Contents, layout: str, table: Table, retriever: Retriever, *rest: Any) -> bool:
+    def _build_one(self, contents: Contents, layout: str, table: ChunkTable, retriever: Retriever, *rest: Any) -> bool:
         return False if is_remote(retriever) else super()._build_one(contents, layout, table, retriever, *rest)
 
     def _published(self, key: str, rows: int) -> bool:
@@ -214,7 +214,7 @@ class MilvusBackend(LocalBackend):
             job.report(what, at, len(places))
             some = places[at : at + _BATCH]
             vectors = job.making.of([next(texts) for _ in some])
-            own = {version: Facts.of(facts[version]) for version in set(table.rows[0, some].tolist())}
+            own = {version: DocumentFields.of(facts[version]) for version in set(table.rows[0, some].tolist())}
             numbers = table.rows[:2, some].T.tolist()
             self._server.write(
                 collection,

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from surefind.access import PATH, PUBLIC, Access, Filter, PathRule
 from surefind.store.backends.milvus.rows import NO_LIST, folders, group, place, tag
-from surefind.store.table import Table
+from surefind.store.table import ChunkTable
 
 NOTHING = "version < 0"
 """An expression that no row matches."""
@@ -22,7 +22,7 @@ _PROBES = ("\0", "\0" * 40)
 class Expressions:
     """Makes the expressions of one set of documents."""
 
-    def __init__(self, table: Table, rules: Sequence[PathRule]) -> None:
+    def __init__(self, table: ChunkTable, rules: Sequence[PathRule]) -> None:
         self._table = table
         self._rules = [rule for rule in rules if not rule.default]
         self._default = [rule.groups for rule in rules if rule.default]

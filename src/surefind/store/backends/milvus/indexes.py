@@ -14,14 +14,14 @@ from surefind.protocols import QueryEmbedder
 from surefind.store.backends.milvus.expressions import both
 from surefind.store.backends.milvus.record import Record
 from surefind.store.backends.milvus.rows import key_of
-from surefind.store.backends.milvus.server import LONGEST, Server, Vector
+from surefind.store.backends.milvus.server import MAX_HITS, Server, Vector
 from surefind.store.backends.milvus.words import Analysis
-from surefind.store.table import Table
+from surefind.store.table import ChunkTable
 from surefind.types import PAD, FloatArray, IdArray, Mask, Query, Rankings, Wording
 
 _QUERIES = 64
 """Queries in one call."""
-_FEW = 10_000
+_MAX_LISTED = 10_000
 """Chunks that an expression may list."""
 
 
@@ -38,7 +38,7 @@ class _Remote:
 
     kind: Vector
 
-    def __init__(self, server: Server, record: Record, table: Table) -> None:
+    def __init__(self, server: Server, record: Record, table: ChunkTable) -> None:
         self._server = server
         self._record = record
         self._table = table
@@ -76,14 +76,14 @@ class _Remote:
             return both(self._record.expression, allow.expression)
         if allow.bits is None:
             return self._record.expression
-        if (allow.count or 0) > _FEW:
-            raise SpecError(f"A search of Milvus can be limited to {_FEW} single chunks, not to {allow.count}.")
+        if (allow.count or 0) > _MAX_LISTED:
+            raise SpecError(f"A search of Milvus can be limited to {_MAX_LISTED} single chunks, not to {allow.count}.")
         return f"id in {self._keys[allow.bits].tolist()}"
 
     def _found(self, vectors: Sequence[Any], k: int, allow: Mask) -> tuple[IdArray, FloatArray]:
         """Searches Milvus: the places and scores of the best k of each vector, equal scores in the order of places. An
         empty vector finds nothing."""
-        k = min(k, len(self) if allow.count is None else allow.count, LONGEST)
+        k = min(k, len(self) if allow.count is None else allow.count, MAX_HITS)
         places, scores = np.full((len(vectors), k), PAD, np.int64), np.full((len(vectors), k), -np.inf, np.float32)
         asked = [i for i, vector in enumerate(vectors) if len(vector)] if k else []
         expression = self._expression(allow) if asked else ""
@@ -112,7 +112,7 @@ class RemoteWords(_Remote):
 
     kind: Vector = "sparse"
 
-    def __init__(self, server: Server, record: Record, table: Table, analyzer: str) -> None:
+    def __init__(self, server: Server, record: Record, table: ChunkTable, analyzer: str) -> None:
         super().__init__(server, record, table)
         if record.words is None:
             raise CorruptIndexError(f"The record of {record.alias} has no statistics of words.")
@@ -172,7 +172,7 @@ class RemoteVectors(_Remote):
 
     kind: Vector = "dense"
 
-    def __init__(self, server: Server, record: Record, table: Table, embedder: QueryEmbedder) -> None:
+    def __init__(self, server: Server, record: Record, table: ChunkTable, embedder: QueryEmbedder) -> None:
         super().__init__(server, record, table)
         self._embedder = embedder
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from surefind.disk.arrays import check_length, read_array
 from surefind.protocols import Retriever
 from surefind.store.backends.milvus.expressions import both
-from surefind.store.backends.milvus.words import Statistics
+from surefind.store.backends.milvus.words import SetStatistics
 
 FORMAT = 1
 """The format of rows and records. Increase it when either changes: everything is then written again."""
@@ -70,7 +70,7 @@ class Record:
     """The `first` of each of them."""
     excluded: Longs
     """Those of them that this set does not have."""
-    words: Statistics | None = None
+    words: SetStatistics | None = None
     """The statistics of `bm25`."""
 
     @property
@@ -106,7 +106,7 @@ class Record:
             read_array(folder / f"{name}.npy", np.int64) for name in ("versions", "firsts", "excluded")
         )
         check_length("firsts", firsts, len(versions))
-        words = Statistics.load(folder) if (folder / "words.json").exists() else None
+        words = SetStatistics.load(folder) if (folder / "words.json").exists() else None
         return cls(about["contents"], about["collection"], about["alias"], versions, firsts, excluded, words)
 
 

@@ -56,7 +56,7 @@ def folders(path: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class DocumentFields:
     """What the rows of a document have in common."""
 
     version: int
@@ -65,7 +65,7 @@ class Facts:
     tags: list[int]
 
     @classmethod
-    def of(cls, member: Member) -> Facts:
+    def of(cls, member: Member) -> DocumentFields:
         acl = [group(name) for name in member.acl] or [group(PUBLIC), NO_LIST]
         names = dict.fromkeys((member.path, member.document))
         under = dict.fromkeys(place(part) for name in names for part in (*folders(name), name))

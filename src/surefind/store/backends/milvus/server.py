@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 from surefind.errors import ConfigError, LockedError, MissingPartError, StoreError
 from surefind.net import trust
 
-LONGEST = 16_384
+MAX_HITS = 16_384
 """The most hits that Milvus returns for a query."""
 CAPACITY = 4096
 """The most elements of an array in Milvus."""

@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 from surefind.protocols import Retriever, Services
 from surefind.store.backends.milvus.server import Vector
-from surefind.store.backends.milvus.words import DRIFT, Analysis, Statistics
+from surefind.store.backends.milvus.words import DRIFT, Analysis, SetStatistics
 
 
 class Making(Protocol):
     """Makes the vectors of a collection."""
 
     kind: Vector
-    words: Statistics | None
+    words: SetStatistics | None
 
     @property
     def dimension(self) -> int: ...
@@ -22,7 +22,7 @@ class Making(Protocol):
     def begin(self, texts: Iterable[str]) -> None:
         """Prepares a new collection of these texts."""
 
-    def extend(self, words: Statistics | None, added: Iterable[str], removed: Iterable[str]) -> bool:
+    def extend(self, words: SetStatistics | None, added: Iterable[str], removed: Iterable[str]) -> bool:
         """Prepares to add texts to a collection, of which others were removed. Returns False if the collection must be
         written again."""
 
@@ -39,12 +39,12 @@ class WordVectors:
     def __init__(self, retriever: Any) -> None:
         self._retriever = retriever
         self._analysis = Analysis(retriever.analyzer)
-        self.words: Statistics | None = None
+        self.words: SetStatistics | None = None
 
     def begin(self, texts: Iterable[str]) -> None:
-        self.words = Statistics.of(texts, self._analysis)
+        self.words = SetStatistics.of(texts, self._analysis)
 
-    def extend(self, words: Statistics | None, added: Iterable[str], removed: Iterable[str]) -> bool:
+    def extend(self, words: SetStatistics | None, added: Iterable[str], removed: Iterable[str]) -> bool:
         self.words = words and words.changed(added, removed, self._analysis)
         return self.words is not None and self.words.drift <= DRIFT
 
@@ -57,7 +57,7 @@ class PointVectors:
     """The vectors of an encoder."""
 
     kind: Vector = "dense"
-    words: Statistics | None = None
+    words: SetStatistics | None = None
 
     def __init__(self, retriever: Any, services: Services) -> None:
         self._embedder = services.embedder(retriever.model)
@@ -69,7 +69,7 @@ class PointVectors:
     def begin(self, texts: Iterable[str]) -> None:
         pass
 
-    def extend(self, words: Statistics | None, added: Iterable[str], removed: Iterable[str]) -> bool:
+    def extend(self, words: SetStatistics | None, added: Iterable[str], removed: Iterable[str]) -> bool:
         return True
 
     def of(self, texts: Sequence[str]) -> list[Any]:

@@ -35,7 +35,7 @@ _NO_WORD = {0: 1e-6}
 """The weights of a chunk without words: Milvus wants one, and no query asks for word 0."""
 
 
-class Words(Protocol):
+class BM25Setup(Protocol):
     """A retriever `bm25`."""
 
     @property
@@ -66,7 +66,7 @@ class Analysis:
 
 
 @dataclass(frozen=True, eq=False)
-class Statistics:
+class SetStatistics:
     """The vocabulary of a collection, and how often its words are in one set of documents.
 
     A word's number is its place in the vocabulary plus 1, for as long as the collection exists."""
@@ -81,12 +81,12 @@ class Statistics:
     """The average length in the weights of the collection."""
 
     @classmethod
-    def of(cls, texts: Iterable[str], analysis: Analysis) -> Statistics:
+    def of(cls, texts: Iterable[str], analysis: Analysis) -> SetStatistics:
         """Computes the statistics of a new collection."""
         made = cls([], np.zeros(0, np.int64), 0, 0, 1.0).changed(texts, (), analysis)
         return replace(made, average=made.mean)
 
-    def changed(self, added: Iterable[str], removed: Iterable[str], analysis: Analysis) -> Statistics:
+    def changed(self, added: Iterable[str], removed: Iterable[str], analysis: Analysis) -> SetStatistics:
         """Returns the statistics after chunks were added and removed."""
         numbers = dict(self._numbers)
         change: Counter[int] = Counter()
@@ -113,7 +113,7 @@ class Statistics:
         """The most by which a score can be off, as a share of it."""
         return math.expm1(abs(math.log(self.mean / self.average)))
 
-    def document(self, retriever: Words, counted: Counter[str]) -> dict[int, float]:
+    def document(self, retriever: BM25Setup, counted: Counter[str]) -> dict[int, float]:
         """Returns the weights of a chunk's words."""
         k1, b = retriever.k1, retriever.b
         norm = k1 * (1 - b + b * counted.total() / self.average)
@@ -150,7 +150,7 @@ class Statistics:
         (folder / "words.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
 
     @classmethod
-    def load(cls, folder: Path) -> Statistics:
+    def load(cls, folder: Path) -> SetStatistics:
         about: dict[str, Any] = json.loads((folder / "words.json").read_text(encoding="utf-8"))
         vocabulary = strings("vocabulary", about["vocabulary"])
         frequencies = read_array(folder / "frequencies.npy", np.int64)

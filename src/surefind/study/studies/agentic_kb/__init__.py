@@ -8,7 +8,7 @@ fusion and conditional reranking by a cross-encoder run.
 from __future__ import annotations
 
 from surefind.study.declared import load_tables
-from surefind.study.stage import Stage, Study
+from surefind.study.stage import Study, StudyPart
 from surefind.study.studies.agentic_kb import _cells, _chunking, _fusion, _graph, _ladder, _reranking
 
 _TABLES = load_tables("agentic_kb", vars(_cells))
@@ -16,10 +16,10 @@ STUDY = Study(
     "Agentic retrieval for knowledge bases",
     "Agentic Retrieval for Knowledge Bases: From Chunking to Reranking (2025)",
     (
-        Stage("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders),
-        Stage("graph", _graph.measure, _TABLES["graph"], _graph.contenders),
-        Stage("fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",)),
-        Stage("reranking", _reranking.measure, _TABLES["reranking"], _reranking.contenders, ("chunking", "fusion")),
-        Stage("ladder", _ladder.measure, _TABLES["ladder"], after=("chunking", "graph", "fusion", "reranking")),
+        StudyPart("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders),
+        StudyPart("graph", _graph.measure, _TABLES["graph"], _graph.contenders),
+        StudyPart("fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",)),
+        StudyPart("reranking", _reranking.measure, _TABLES["reranking"], _reranking.contenders, ("chunking", "fusion")),
+        StudyPart("ladder", _ladder.measure, _TABLES["ladder"], after=("chunking", "graph", "fusion", "reranking")),
     ),
 )

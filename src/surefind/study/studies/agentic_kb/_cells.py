@@ -15,8 +15,8 @@ from surefind.study.studies.agentic_kb._chunking import DENSE
 from surefind.study.studies.agentic_kb._groups import ALL
 from surefind.study.studies.agentic_kb._layouts import LAYOUTS
 from surefind.study.studies.agentic_kb._reranking import LLM, STAND_IN
-from surefind.study.tables import ROW, Columns, Figure, Line, Ours, at, in_row, why_left_out
-from surefind.study.values import Cell, Cloud, Column, Result, Verdict
+from surefind.study.tables import ROW, Columns, Figure, Ours, TableLine, at, in_row, why_left_out
+from surefind.study.values import Cell, Cloud, Column, Result, Support
 from surefind.train.alpha import r_squared
 from surefind.types import Floats
 
@@ -83,10 +83,10 @@ def _settings(parameters: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def epochs(columns: Columns, stage: str) -> list[Line]:
+def epochs(columns: Columns, stage: str) -> list[TableLine]:
     curves = [_model(column.results[stage], "mlp").get("losses", []) for column in columns]
-    lines = [Line(str(epoch + 1)) for epoch in range(max(map(len, curves), default=0))]
-    return lines or [Line("epochs", left_out=why_left_out(columns, stage, paper.LEARNED["mlp"]))]
+    lines = [TableLine(str(epoch + 1)) for epoch in range(max(map(len, curves), default=0))]
+    return lines or [TableLine("epochs", left_out=why_left_out(columns, stage, paper.LEARNED["mlp"]))]
 
 
 def loss(result: Result, epoch: str, curve: int) -> Cell:
@@ -147,11 +147,11 @@ _ORDER = (_NEVER, *_TAUS, _ALWAYS)
 """The rows of Figure 9; an uplift is over the row before."""
 
 
-def thresholds(columns: Columns, stage: str, first: str = "", last: str = "") -> list[Line]:
+def thresholds(columns: Columns, stage: str, first: str = "", last: str = "") -> list[TableLine]:
     """A row for each threshold. Where the cross-encoder took the place of the language model, a row before says so."""
     why = why_left_out(columns, stage, LLM)
-    model = [Line(LLM, left_out=f"{why}; {STAND_IN} takes its place")] if why else []
-    return [*model, *(Line(name) for name in (first, *_TAUS, last) if name)]
+    model = [TableLine(LLM, left_out=f"{why}; {STAND_IN} takes its place")] if why else []
+    return [*model, *(TableLine(name) for name in (first, *_TAUS, last) if name)]
 
 
 def _measured_at(result: Result, row: str) -> Mapping[str, Any]:
@@ -183,20 +183,20 @@ def used(columns: Columns) -> list[str]:
     return [f"Reranked by – {'; '.join(parts)}." if parts else "Nothing was reranked."]
 
 
-def kept(column: Column, stage: str) -> Verdict:
+def kept(column: Column, stage: str) -> Support:
     """Whether most of the gain is kept at the threshold of the paper, for less cost."""
     result = column.results[stage]
     row = _measured_at(result, f"τ = {paper.TAU:.2f}")
     never, always = result.get(_NEVER), result.get(_ALWAYS, {}).get("T1EM")
     if never is None or always is None or not row:
-        return Verdict(column.name, "left out", "Nothing was reranked.")
+        return Support(column.name, "left out", "Nothing was reranked.")
     gain, saved = always - never, 1 - row["reranked"]
     if gain <= 0 or result["gain_p"] >= ALPHA:
         why = f"Reranking always changes T1EM by {gain:+.3f} (p = {result['gain_p']:.3f}), no significant gain to keep."
-        return Verdict(column.name, "undecided", why)
+        return Support(column.name, "undecided", why)
     share = (row["T1EM"] - never) / gain
     text = f"{share:.0%} of a gain of {gain:+.3f} is kept, and {saved:.0%} of the cost is saved."
-    return Verdict(column.name, "agrees" if share >= 0.87 and saved >= 0.16 else "disagrees", text)
+    return Support(column.name, "agrees" if share >= 0.87 and saved >= 0.16 else "disagrees", text)
 
 
 def calibrated(columns: Columns) -> list[str]:
@@ -231,6 +231,6 @@ def of_tag(result: Result, tag: str, key: str) -> Cell:
     return next((one.get(key) for one in result.get("tags", []) if one["tag"] == tag), None)
 
 
-def tags(columns: Columns, stage: str) -> list[Line]:
+def tags(columns: Columns, stage: str) -> list[TableLine]:
     names = [one["tag"] for column in columns for one in column.results[stage].get("tags", [])]
-    return [Line(name) for name in dict.fromkeys(names)]
+    return [TableLine(name) for name in dict.fromkeys(names)]

@@ -10,7 +10,7 @@ import numpy as np
 from surefind.bench.engine import OWNER, Scored
 from surefind.bench.plan import Contender, on_layout
 from surefind.running.notes import collecting
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.scores import summary
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
@@ -23,7 +23,7 @@ _PRICED = 10
 """Documents, about, on which the share of the language model is measured."""
 
 
-def contenders(desk: Desk, before: Before) -> list[Contender]:
+def contenders(desk: RunContext, before: Before) -> list[Contender]:
     return [
         desk.contender(on_layout(name, ranker), pipeline, layout)
         for name, layout in LAYOUTS.items()
@@ -31,7 +31,7 @@ def contenders(desk: Desk, before: Before) -> list[Contender]:
     ]
 
 
-def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, paper.KEY)
     names = [contender.name for contender in scored.plan.contenders]
     rows = by_row(scored.scores, names)
@@ -58,7 +58,7 @@ def _winner(rows: Mapping[str, Mapping[str, Any]]) -> str:
     return max(means, key=lambda name: means[name])
 
 
-def _costs(desk: Desk, scored: Scored) -> dict[str, dict[str, float]]:
+def _costs(desk: RunContext, scored: Scored) -> dict[str, dict[str, float]]:
     """Seconds and dollars for a document by the names of layouts, and the share of the language model in them."""
     found = {}
     for contender in scored.plan.contenders:
@@ -70,7 +70,7 @@ def _costs(desk: Desk, scored: Scored) -> dict[str, dict[str, float]]:
     return found
 
 
-def _model_share(desk: Desk, contender: Contender) -> tuple[float, float]:
+def _model_share(desk: RunContext, contender: Contender) -> tuple[float, float]:
     """Seconds and dollars of the model for a document. The answers are cached, with what they took and cost."""
     layout = contender.layout
     if layout is None or not layout.asks_llm:

@@ -18,7 +18,7 @@ from surefind.errors import MissingPartError
 from surefind.exam.clusters import clusters_of
 from surefind.fusion.features import alpha_at
 from surefind.fusion.predictors import Weigher, blend
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.half import half_of
 from surefind.study.scores import plain_row, summary
 from surefind.study.stage import Before
@@ -28,7 +28,7 @@ from surefind.study.studies.agentic_kb._layouts import LAYOUTS, winner
 from surefind.study.studies.agentic_kb._scoring import Scorer
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost
 from surefind.train.crossfit import alphas_of, cross_fitted
-from surefind.train.material import FEWEST, Half, Material, divided
+from surefind.train.material import MIN_QUESTIONS, Half, Material, divided
 from surefind.types import Floats, Rankings
 
 FITS = {"ridge": fit_ridge, "xgboost": fit_xgboost, "mlp": fit_mlp}
@@ -42,12 +42,12 @@ def pipeline(alpha: float) -> str:
     return f"bm25 + dense @10 >> tm2c2(alpha={alpha})"
 
 
-def contenders(desk: Desk, before: Before) -> list[Contender]:
+def contenders(desk: RunContext, before: Before) -> list[Contender]:
     layout = LAYOUTS[winner(before)]
     return [desk.contender(name, pipeline(alpha), layout) for name, alpha in paper.ALPHAS.items()]
 
 
-def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, paper.KEY)
     half = half_of(desk, scored)
     scorer = Scorer(desk, scored, half.queries, paper.KEY)
@@ -103,10 +103,10 @@ def _all_rows(scored: Scored, more: Rows) -> dict[str, Any]:
 # ---------------------------------------------------------------- learning α*
 
 
-def _learned(desk: Desk, scored: Scored, half: Half) -> dict[str, Any]:
+def _learned(desk: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
     """The three models: what was chosen, their metrics, and their α for the test questions and for all questions."""
-    if len(half.queries) < FEWEST:
-        why = f"left out: {len(half.queries)} questions are too few to train on; {FEWEST} are needed"
+    if len(half.queries) < MIN_QUESTIONS:
+        why = f"left out: {len(half.queries)} questions are too few to train on; {MIN_QUESTIONS} are needed"
         return {"left_out": dict.fromkeys(paper.LEARNED.values(), why), "test": list(range(len(half.queries)))}
     material, test = _material(desk, scored, half)
     models: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def _learned(desk: Desk, scored: Scored, half: Half) -> dict[str, Any]:
     return {"models": models, "left_out": left_out, "alphas": alphas, "tested": tested, "test": test}
 
 
-def _material(desk: Desk, scored: Scored, half: Half) -> tuple[Material, list[int]]:
+def _material(desk: RunContext, scored: Scored, half: Half) -> tuple[Material, list[int]]:
     contender = scored.plan.contenders[0]
     tuning, held, validation = divided(half.queries, "70/15/15")
     embedder = next(str(getattr(one, "model", "")) for one in contender.pipeline.retrieve if one.signal == "dense")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from surefind.bench.plan import Contender
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
@@ -35,11 +35,11 @@ _ROWS = {
 ROWS = tuple(_ROWS)
 
 
-def contenders(desk: Desk, before: Before) -> list[Contender]:
+def contenders(desk: RunContext, before: Before) -> list[Contender]:
     return [desk.contender(name, pipeline, layout) for name, (pipeline, layout) in _ROWS.items()]
 
 
-def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, paper.WIDE)
     rows = by_row(scored.scores, [contender.name for contender in scored.plan.contenders])
     found = summary(scored, desk.latency(scored))

@@ -10,7 +10,7 @@ import numpy as np
 from surefind.bench.engine import OWNER
 from surefind.bench.plan import Contender
 from surefind.exam.model import ExamQuery
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._groups import groups_of
@@ -19,11 +19,11 @@ STEPS = {"Agentic": "chunking", "Graph": "graph", "Fusion": "fusion", "Rerank": 
 """The steps of the ladder by the stages that measured them."""
 _KEYS = ("tags", "tag", "topics", "categories", "category")
 """The fields of a document that hold its tags; without one, its folder is its tag."""
-MOST = 15
+MAX_TAGS = 15
 """Tags that are shown: those with the most documents."""
 
 
-def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     there = {step: before[stage] for step, stage in STEPS.items() if before.get(stage, {}).get("ladder")}
     ids = before["reranking"]["ids"]
     rows = {step: _scores(result, ids) for step, result in there.items()}
@@ -54,7 +54,7 @@ def _scores(result: Any, ids: Sequence[str]) -> dict[str, Any]:
     return {key: np.array(values)[rows] for key, values in result["ladder"].items() if key in paper.KEY}
 
 
-def _tags(desk: Desk, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]], dict[str, int]]:
+def _tags(desk: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]], dict[str, int]]:
     """The places of the questions about documents with each tag, and the number of documents of each tag."""
     of_document = {document.id: _of(document.id, document.metadata) for document in desk.kb.documents(OWNER)}
     counts: dict[str, int] = {}
@@ -66,7 +66,7 @@ def _tags(desk: Desk, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]
         gold = {judgment.document for judgment in query.judgments if judgment.is_answer}
         for tag in sorted({tag for query_id in gold for tag in of_document.get(query_id, ())}):
             places.setdefault(tag, []).append(i)
-    common = sorted(places, key=lambda tag: (-counts[tag], tag))[:MOST]
+    common = sorted(places, key=lambda tag: (-counts[tag], tag))[:MAX_TAGS]
     return {tag: places[tag] for tag in common}, counts
 
 

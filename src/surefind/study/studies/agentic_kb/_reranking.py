@@ -19,9 +19,9 @@ from surefind.bench.plan import Contender
 from surefind.confidence.measures import confidence
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import compare_all, wilson
-from surefind.measure.thresholds import LEAST, chosen, thresholds
+from surefind.measure.thresholds import MIN_QUESTIONS, chosen, thresholds
 from surefind.study.corpora import sampled
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.half import half_of
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
@@ -36,18 +36,18 @@ _LLM = "llm_listwise(top=20, keep=20, passage_tokens=2000, max_tokens=1000, temp
 _RERANKERS = {LLM: _LLM, STAND_IN: "cross_encoder(top=20)"}
 _FIXED = 0.5
 """α if no model was trained."""
-_MOST = 150
+_MAX_RERANKED = 150
 """Questions that the cross-encoder reranks, at most: it takes about a second for each."""
 _SEED = 42
 _MEASURES = (*paper.KEY, "T5EM")
 
 
-def contenders(desk: Desk, before: Before) -> list[Contender]:
+def contenders(desk: RunContext, before: Before) -> list[Contender]:
     layout = LAYOUTS[winner(before)]
     return [desk.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
 
 
-def measure(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     contender = next((one for one in allowed if one.name == LLM), allowed[-1])
     plain = replace(contender, pipeline=replace(contender.pipeline, rerank=(), name=""))
     scored = desk.score([plain], ["nDCG@10"])
@@ -92,12 +92,12 @@ def _asked(scored: Scored, half: Half, before: Before, sample: bool) -> tuple[Ha
     alphas = np.full(len(half.queries), _FIXED) if known is None else np.array(known, dtype=np.float64)
     if not sample:
         return half, alphas
-    drawn = {query.id for query in sampled(scored.plan.exam, _MOST, _SEED).queries}
+    drawn = {query.id for query in sampled(scored.plan.exam, _MAX_RERANKED, _SEED).queries}
     rows = np.array([i for i, query in enumerate(half.queries) if query.id in drawn], dtype=np.int64)
     return half.taken(rows), alphas[rows]
 
 
-def _price(desk: Desk, contender: Contender) -> tuple[float, float]:
+def _price(desk: RunContext, contender: Contender) -> tuple[float, float]:
     """Median seconds and mean dollars to rerank a question."""
     timing = desk.bench.latency(desk.plan([contender], ["nDCG@10"]))[0]
     stage = timing["stages"][name_of(contender.pipeline.rerank[0])]
@@ -126,7 +126,7 @@ def _row(
 
 def _calibrated(rows: Sequence[Mapping[str, Any]]) -> float | None:
     """τ* of the paper (eq. 32): the smallest threshold whose lower bound is at least β, with 30 questions or more."""
-    kept = [row["tau"] for row in rows if row["skipped"] >= LEAST and row["low"] >= paper.BETA]
+    kept = [row["tau"] for row in rows if row["skipped"] >= MIN_QUESTIONS and row["low"] >= paper.BETA]
     return min(kept, default=None)
 
 

@@ -10,14 +10,14 @@ from surefind.bench.plan import parse_measures
 from surefind.bench.scoring import SpanScores
 from surefind.exam.model import ExamQuery
 from surefind.search.parents import fold
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.types import Floats, Rankings
 
 
 class Scorer:
     """Computes gold-span measures of rankings on the layout of a stage's first contender."""
 
-    def __init__(self, desk: Desk, scored: Scored, queries: Sequence[ExamQuery], measures: Sequence[str]) -> None:
+    def __init__(self, desk: RunContext, scored: Scored, queries: Sequence[ExamQuery], measures: Sequence[str]) -> None:
         documents = {one.id: one.text for one in desk.bench.reader(scored.plan.contenders[0]).documents(OWNER)}
         plan = replace(scored.plan, exam=replace(scored.plan.exam, queries=tuple(queries)))
         self._view = scored.view

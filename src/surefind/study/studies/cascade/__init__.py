@@ -8,7 +8,7 @@ unless `--questions 100` asks for as many as the paper.
 from __future__ import annotations
 
 from surefind.study.declared import load_tables
-from surefind.study.stage import Stage, Study
+from surefind.study.stage import Study, StudyPart
 from surefind.study.studies.cascade import _cells
 from surefind.study.studies.cascade import _measure as measure
 
@@ -18,10 +18,10 @@ STUDY = Study(
     "Component-Level Evaluation of Cascaded Retrieval and Reranking in RAG: Ablations Across Financial, Biomedical, "
     "and Medical Domains",
     (
-        Stage("ablation", measure.ablate, _TABLES["ablation"], measure.ablation),
-        Stage("tuning", measure.tune, _TABLES["tuning"]),
-        Stage("fusion", measure.fuse, _TABLES["fusion"], measure.fusions, ("tuning",)),
-        Stage("latency", measure.clock, _TABLES["latency"], measure.timed),
+        StudyPart("ablation", measure.ablate, _TABLES["ablation"], measure.ablation),
+        StudyPart("tuning", measure.tune, _TABLES["tuning"]),
+        StudyPart("fusion", measure.fuse, _TABLES["fusion"], measure.fusions, ("tuning",)),
+        StudyPart("latency", measure.clock, _TABLES["latency"], measure.timed),
     ),
     questions=25,
 )

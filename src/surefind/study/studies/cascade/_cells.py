@@ -8,7 +8,7 @@ from typing import Any
 from surefind.study.scores import row_of
 from surefind.study.studies.cascade import _paper as paper
 from surefind.study.studies.cascade._measure import PIPELINES, STATIC
-from surefind.study.tables import Columns, Line, why_left_out
+from surefind.study.tables import Columns, TableLine, why_left_out
 from surefind.study.values import NEEDS_LLM, Cell, Result
 
 __all__ = ["PIPELINES", "by_kind", "degraded", "grid", "kinds", "milliseconds", "reached", "swaps", "weights", "worst"]
@@ -81,22 +81,22 @@ def degraded(result: Result, row: str) -> Cell:
     return f"{'–' if words['degraded'] is None else words['degraded']}, {words['all']}"
 
 
-def worst(columns: Columns, stage: str) -> list[Line]:
+def worst(columns: Columns, stage: str) -> list[TableLine]:
     moved = {column.name: column.results[stage].get("moved", {}) for column in columns}
     lines = [
-        Line(question["text"], cells=(name, title, question["change"], None))
+        TableLine(question["text"], cells=(name, title, question["change"], None))
         for name, by_stage in moved.items()
         for key, title in (("llm", "LLM"), ("cross_encoder", "cross-encoder"))
         for question in by_stage.get(key, {}).get("worst", [])[:_WORST]
     ]
     asked = any(by_stage.get("llm") for by_stage in moved.values())
-    return lines if asked else [Line("LLM", left_out=NEEDS_LLM), *lines]
+    return lines if asked else [TableLine("LLM", left_out=NEEDS_LLM), *lines]
 
 
-def kinds(columns: Columns, stage: str) -> list[Line]:
+def kinds(columns: Columns, stage: str) -> list[TableLine]:
     families = dict.fromkeys(kind for c in columns for kind in sorted(c.results[stage].get("families", [])))
     left_out = why_left_out(columns, stage, paper.FULL)
-    return [*map(Line, families), *([Line("LLM", left_out=left_out)] if left_out else [])]
+    return [*map(TableLine, families), *([TableLine("LLM", left_out=left_out)] if left_out else [])]
 
 
 def by_kind(result: Result, kind: str, before: str, after: str) -> Cell:

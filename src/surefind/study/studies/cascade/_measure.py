@@ -11,7 +11,7 @@ from surefind.bench.movement import Movement
 from surefind.bench.plan import Contender
 from surefind.fusion.weighing import rule_weights
 from surefind.study.corpora import sampled
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.half import half_of
 from surefind.study.scores import plain_row, summary
 from surefind.study.stage import Before
@@ -35,21 +35,23 @@ PIPELINES = {
 }
 _PARTS = 20
 """The simplex of weights in steps of 0.05."""
-_FEWEST, _MOST = 30, 300
+_MIN_TUNED, _MAX_TUNED = 30, 300
 """Questions to tune on: at least, and at most."""
 
 
 # ---------------------------------------------------------------- static weights
 
 
-def tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Scores every point of the simplex on questions that are not asked later. The retrievers run once."""
     rest = desk.collection.rest
     there = 0 if rest is None else len(rest.queries)
-    if rest is None or there < _FEWEST:
-        why = f"left out: {there} questions are left to tune on, and {_FEWEST} are needed; ask fewer with --questions"
+    if rest is None or there < _MIN_TUNED:
+        why = (
+            f"left out: {there} questions are left to tune on, and {_MIN_TUNED} are needed; ask fewer with --questions"
+        )
         return {"left_out": {paper.TUNED: why}}
-    scored = desk.on(sampled(rest, _MOST, 42)).score([desk.contender("three", _TRI)], [NDCG])
+    scored = desk.on(sampled(rest, _MAX_TUNED, 42)).score([desk.contender("three", _TRI)], [NDCG])
     points = simplex(3, _PARTS)
     means = half_of(desk, scored, "score").sweep(points, "minmax").mean(axis=0)
     listed = np.column_stack([points.round(2), means.round(5)])
@@ -63,7 +65,7 @@ def tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
 # ---------------------------------------------------------------- fusions on identical candidates
 
 
-def fusions(desk: Desk, before: Before) -> list[Contender]:
+def fusions(desk: RunContext, before: Before) -> list[Contender]:
     weights = {paper.STATIC: STATIC}
     if tuned := before.get("tuning", {}).get("weights"):
         weights[paper.TUNED] = tuple(tuned)
@@ -73,7 +75,7 @@ def fusions(desk: Desk, before: Before) -> list[Contender]:
     return desk.contenders({name: f"{_THREE} >> {fuser}" for name, fuser in fusers.items()})
 
 
-def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """All fusions of the same candidates, and the paper's rules for when its model fails, which need no model."""
     scored = desk.score(allowed, [NDCG])
     found = summary(scored)
@@ -92,11 +94,11 @@ def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
 # ---------------------------------------------------------------- ablation
 
 
-def ablation(desk: Desk, before: Before) -> list[Contender]:
+def ablation(desk: RunContext, before: Before) -> list[Contender]:
     return desk.contenders(PIPELINES)
 
 
-def ablate(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The five configurations, and what the rerankers moved."""
     scored = desk.score(allowed, MEASURES)
     titles = desk.titles()
@@ -113,14 +115,14 @@ def ablate(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str
 # ---------------------------------------------------------------- latency
 
 
-def timed(desk: Desk, before: Before) -> list[Contender]:
+def timed(desk: RunContext, before: Before) -> list[Contender]:
     weights = f"{_THREE} >> llm_weights(mode=query)"
     return [desk.contender(name, text) for name, text in ((paper.CE, _CE), (paper.FULL, PIPELINES[paper.FULL]))] + [
         desk.contender("Weight Assignment", weights)
     ]
 
 
-def clock(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def clock(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The milliseconds of each stage for one question at a time."""
     plan = desk.plan(allowed, [NDCG])
     desk.bench.build(plan)

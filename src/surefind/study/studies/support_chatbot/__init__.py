@@ -8,7 +8,7 @@ cross-encoder reads 50 passages twice for each question, so 100 questions are as
 from __future__ import annotations
 
 from surefind.study.declared import load_tables
-from surefind.study.stage import Stage, Study
+from surefind.study.stage import Study, StudyPart
 from surefind.study.studies.support_chatbot import _cells
 from surefind.study.studies.support_chatbot import _measure as measure
 
@@ -20,14 +20,14 @@ STUDY = Study(
     "The support chatbot: a champion, and what improves it",
     "Retrieval Enhancements for RAG: Insights from a Deployed Customer Support Chatbot",
     (
-        Stage("encoders", measure.compare, _TABLES["encoders"], measure.encoders),
-        Stage("fusion", measure.fuse, _TABLES["fusion"], measure.fused, _FIRST),
-        Stage("concatenation", measure.join, _TABLES["concatenation"], measure.joined, _FIRST),
-        Stage("reranking", measure.rerank, _TABLES["reranking"], measure.reranked, _SECOND),
-        Stage("hyde", measure.plainly, _TABLES["hyde"], measure.drafted, _FIRST),
-        Stage("chunks", measure.plainly, _TABLES["chunks"], measure.sizes, _FIRST),
-        Stage("prompts", measure.prompt, _TABLES["prompts"], measure.prompted, _SECOND, measure.prompt_calls),
-        Stage("fine-tuning", measure.fine_tune, _TABLES["fine-tuning"], after=_FIRST),
+        StudyPart("encoders", measure.compare, _TABLES["encoders"], measure.encoders),
+        StudyPart("fusion", measure.fuse, _TABLES["fusion"], measure.fused, _FIRST),
+        StudyPart("concatenation", measure.join, _TABLES["concatenation"], measure.joined, _FIRST),
+        StudyPart("reranking", measure.rerank, _TABLES["reranking"], measure.reranked, _SECOND),
+        StudyPart("hyde", measure.plainly, _TABLES["hyde"], measure.drafted, _FIRST),
+        StudyPart("chunks", measure.plainly, _TABLES["chunks"], measure.sizes, _FIRST),
+        StudyPart("prompts", measure.prompt, _TABLES["prompts"], measure.prompted, _SECOND, measure.prompt_calls),
+        StudyPart("fine-tuning", measure.fine_tune, _TABLES["fine-tuning"], after=_FIRST),
     ),
     questions=100,
     compares_encoders=True,

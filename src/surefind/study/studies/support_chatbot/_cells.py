@@ -5,7 +5,7 @@ from __future__ import annotations
 from surefind.study.scores import judge, mean
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.tables import Columns
-from surefind.study.values import Cell, Column, Result, Verdict
+from surefind.study.values import Cell, Column, Result, Support
 
 
 def gap(result: Result, row: str) -> Cell:
@@ -13,11 +13,11 @@ def gap(result: Result, row: str) -> Cell:
     return None if deep is None or shallow is None else deep - shallow
 
 
-def best_against_bm25(column: Column, stage: str) -> Verdict:
+def best_against_bm25(column: Column, stage: str) -> Support:
     return judge(column, stage, str(column.results[stage].get("encoder")), paper.BM25)
 
 
-def best_against_champion(column: Column, stage: str) -> Verdict:
+def best_against_champion(column: Column, stage: str) -> Support:
     """Whether the best pair beats the champion."""
     result = column.results[stage]
     others = [name for name in result.get("rows", {}) if name != paper.CHAMPION]

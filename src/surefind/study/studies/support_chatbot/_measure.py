@@ -16,13 +16,13 @@ from surefind.rerank.llm_listwise import LLMListwise
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.hyde import HyDE
 from surefind.search.pipeline import Pipeline
-from surefind.study.desk import Desk
+from surefind.study.desk import RunContext
 from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.values import NEEDS_LLM
-from surefind.train.job import Job, need_torch, trainable
-from surefind.train.material import FEWEST
+from surefind.train.job import TrainingJob, need_torch, trainable
+from surefind.train.material import MIN_QUESTIONS
 from surefind.train.prompt import ListwiseTrainer
 
 MEASURES = ("R@10", "R@50", "nDCG@10", "nDCG@50")
@@ -34,24 +34,24 @@ _LIST = LLMListwise(top=50, keep=10)
 _CE = "cross_encoder(top=50, keep=50, blend=1.0)"
 
 
-def _scored(desk: Desk, allowed: Sequence[Contender]) -> dict[str, Any]:
+def _scored(desk: RunContext, allowed: Sequence[Contender]) -> dict[str, Any]:
     return summary(desk.score(allowed, MEASURES))
 
 
 # ---------------------------------------------------------------- encoders
 
 
-def retrievers(desk: Desk) -> dict[str, str]:
+def retrievers(desk: RunContext) -> dict[str, str]:
     """The retrievers that are compared, by name: every encoder, and BM25."""
     models = desk.options.encoders or ("minilm",)
     return {**{model: str(Dense(model)) for model in models}, paper.BM25: _BM25}
 
 
-def encoders(desk: Desk, before: Before) -> list[Contender]:
+def encoders(desk: RunContext, before: Before) -> list[Contender]:
     return desk.contenders(retrievers(desk))
 
 
-def compare(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def compare(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The recall of each retriever; the champion by R@50, and the best encoder."""
     found = _scored(desk, allowed)
     names = [contender.name for contender in allowed]
@@ -59,12 +59,12 @@ def compare(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[st
     return {**found, "champion": best_of(found, names, "R@50"), "encoder": best_of(found, dense, "R@50")}
 
 
-def champion(desk: Desk, before: Before) -> str:
+def champion(desk: RunContext, before: Before) -> str:
     """The name of the best retriever by R@50; the first encoder while that is not known."""
     return str(before.get("encoders", {}).get("champion") or next(iter(retrievers(desk))))
 
 
-def encoder(desk: Desk, before: Before) -> str:
+def encoder(desk: RunContext, before: Before) -> str:
     """The spec of the best encoder by R@50."""
     return str(before.get("encoders", {}).get("encoder") or next(iter(retrievers(desk))))
 
@@ -72,7 +72,7 @@ def encoder(desk: Desk, before: Before) -> str:
 # ---------------------------------------------------------------- two retrievers
 
 
-def pairs(desk: Desk, before: Before) -> dict[str, str]:
+def pairs(desk: RunContext, before: Before) -> dict[str, str]:
     """The champion alone and with each of the others, by reciprocal rank fusion."""
     every, best = retrievers(desk), champion(desk, before)
     others = {
@@ -83,16 +83,16 @@ def pairs(desk: Desk, before: Before) -> dict[str, str]:
     return {paper.CHAMPION: every[best], **others}
 
 
-def fused(desk: Desk, before: Before) -> list[Contender]:
+def fused(desk: RunContext, before: Before) -> list[Contender]:
     return desk.contenders(pairs(desk, before))
 
 
-def fuse(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     found = _scored(desk, allowed)
     return {**found, "best": best_of(found, [contender.name for contender in allowed], "R@10")}
 
 
-def joined(desk: Desk, before: Before) -> list[Contender]:
+def joined(desk: RunContext, before: Before) -> list[Contender]:
     """The best encoder alone, and its vectors joined with those of each other encoder."""
     best = encoder(desk, before)
     others = [model for model in desk.options.encoders if model != best]
@@ -100,7 +100,7 @@ def joined(desk: Desk, before: Before) -> list[Contender]:
     return desk.contenders({paper.CHAMPION: str(Dense(best)), **both})
 
 
-def join(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def join(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     found = _scored(desk, allowed)
     return found if len(allowed) > 1 else {**found, "left_out": {SECOND: "left out: needs a second one (--encoder)"}}
 
@@ -108,13 +108,13 @@ def join(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, 
 # ---------------------------------------------------------------- reranking
 
 
-def best_pair(desk: Desk, before: Before) -> str:
+def best_pair(desk: RunContext, before: Before) -> str:
     """The pipeline of the best row of Table 3 by R@10."""
     every = pairs(desk, before)
     return every.get(str(before.get("fusion", {}).get("best")), every[paper.CHAMPION])
 
 
-def reranked(desk: Desk, before: Before) -> list[Contender]:
+def reranked(desk: RunContext, before: Before) -> list[Contender]:
     base = best_pair(desk, before)
     return desk.contenders(
         {
@@ -129,7 +129,7 @@ def reranked(desk: Desk, before: Before) -> list[Contender]:
     )
 
 
-def rerank(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def rerank(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, MEASURES)
     return summary(scored, desk.latency(scored))
 
@@ -137,12 +137,12 @@ def rerank(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str
 # ---------------------------------------------------------------- HyDE, chunk sizes
 
 
-def drafted(desk: Desk, before: Before) -> list[Contender]:
+def drafted(desk: RunContext, before: Before) -> list[Contender]:
     plain = str(Dense(encoder(desk, before)))
     return desk.contenders({"Baseline": plain, "HyDE": str(HyDE(retriever=plain, query=False))})
 
 
-def sizes(desk: Desk, before: Before) -> list[Contender]:
+def sizes(desk: RunContext, before: Before) -> list[Contender]:
     plain = {"encoder": str(Dense(encoder(desk, before))), paper.BM25: _BM25}
     return [
         desk.contender(f"{size} {name}", text, f"fixed(tokens={size}, overlap=0)")
@@ -151,21 +151,21 @@ def sizes(desk: Desk, before: Before) -> list[Contender]:
     ]
 
 
-def plainly(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def plainly(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     return _scored(desk, allowed)
 
 
 # ---------------------------------------------------------------- prompts
 
 
-def prompted(desk: Desk, before: Before) -> list[Contender]:
+def prompted(desk: RunContext, before: Before) -> list[Contender]:
     base = best_pair(desk, before)
     cheaper = desk.options.cheaper_llm
     cheap = {paper.CHEAP: f"{base} >> {_LIST.replace(model=cheaper)}"} if cheaper else {}
     return desk.contenders({paper.CHAMPION: base, paper.ZERO: f"{base} >> {_LIST}", **cheap})
 
 
-def prompt_calls(desk: Desk, before: Before) -> list[Calls]:
+def prompt_calls(desk: RunContext, before: Before) -> list[Calls]:
     """The calls to learn a prompt, and to rerank with it twice."""
     trainer = _trainer(desk, before)
     again = len(desk.exam.queries)
@@ -173,7 +173,7 @@ def prompt_calls(desk: Desk, before: Before) -> list[Calls]:
     return [trainer.calls(), Calls("", 2 * again, 2 * again * size, 2 * again * 10 * _LIST.keep)] if trainer else []
 
 
-def prompt(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def prompt(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Zero-shot; then a prompt learnt on questions that are not asked, with its example and with its instructions."""
     left_out = {} if desk.options.cheaper_llm else {paper.CHEAP: "left out: needs a second model (--cheaper-llm)"}
     if not desk.options.llm:
@@ -185,7 +185,7 @@ def prompt(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str
     return {**found, "left_out": {**missing, **left_out}}
 
 
-def _learnt(desk: Desk, before: Before) -> tuple[list[Contender], str]:
+def _learnt(desk: RunContext, before: Before) -> tuple[list[Contender], str]:
     """The rerankers with a learnt prompt, or why there are none."""
     trainer = _trainer(desk, before)
     if trainer is None:
@@ -200,12 +200,12 @@ def _learnt(desk: Desk, before: Before) -> tuple[list[Contender], str]:
     return desk.contenders(rows), "left out: the model wrote no usable instructions"
 
 
-def _trained_name(kind: str, desk: Desk) -> str:
+def _trained_name(kind: str, desk: RunContext) -> str:
     """The name of what the study trains; letters, digits and dashes."""
     return f"study-{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', desk.collection.name).strip('-')}"
 
 
-def _trainer(desk: Desk, before: Before) -> ListwiseTrainer | None:
+def _trainer(desk: RunContext, before: Before) -> ListwiseTrainer | None:
     rest = desk.collection.rest
     if rest is None or len(rest.queries) < 2:
         return None
@@ -215,7 +215,7 @@ def _trainer(desk: Desk, before: Before) -> ListwiseTrainer | None:
 # ---------------------------------------------------------------- fine-tuning
 
 
-def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def fine_tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Trains the best encoder with the paper's hyperparameters, and measures it before and after, all on questions
     that the other tables do not ask."""
     rest, model = desk.collection.rest, encoder(desk, before)
@@ -224,7 +224,7 @@ def fine_tune(desk: Desk, before: Before, allowed: Sequence[Contender]) -> dict[
         return {"left_out": {TUNED: f"left out: {why}"}, "provisional": True}
     from surefind.train.neural import train_model  # needs torch
 
-    job = Job("encoder", _trained_name("encoder", desk), rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0)
+    job = TrainingJob("encoder", _trained_name("encoder", desk), rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0)
     try:
         made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
     except SurefindError as error:  # weights of another kind than BERT, too few pairs
@@ -239,8 +239,8 @@ def _why_not_tuned(rest: Exam | None, model: str) -> str:
         need_torch()
     except MissingPartError as error:
         return str(error)
-    if rest is None or len(rest.queries) < FEWEST:
-        return f"{FEWEST} questions are needed that the other tables do not ask; ask fewer with --questions"
+    if rest is None or len(rest.queries) < MIN_QUESTIONS:
+        return f"{MIN_QUESTIONS} questions are needed that the other tables do not ask; ask fewer with --questions"
     if trainable(model) is None:
         return f"{model} cannot be trained here: it is neither bundled nor a folder with the weights of an encoder"
     return ""

@@ -35,8 +35,8 @@ class Retrieving(Protocol):
     ) -> Rankings: ...
 
 
-class Reach:
-    """Implements `Reaching` and `Sourced` for one search, with its pipeline and its access."""
+class PipelinePassages:
+    """Implements `PassageSource` and `Sourced` for one search, with its pipeline and its access."""
 
     def __init__(
         self,
