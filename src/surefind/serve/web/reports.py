@@ -22,7 +22,7 @@ from surefind.serve.web.page import back_to, page
 from surefind.study.stage import study_names
 
 router = APIRouter(include_in_schema=False)
-_MAX = 200
+_MAX_REPORTS = 200
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:
     charted = [name for name, count in counts.items() if count > 1]
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
     return ReportsPage(
-        found[:_MAX], max(0, len(found) - _MAX), history(found, chosen, spec, layout), charted, _exams(service),
-        undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
+        found[:_MAX_REPORTS], max(0, len(found) - _MAX_REPORTS), history(found, chosen, spec, layout), charted,
+        _exams(service), undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
     )  # fmt: skip
 
 
