@@ -134,7 +134,7 @@ def test_what_is_shared_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(openai, "_State", Slow)
+    monkeypatch.setattr(openai, "_EndpointState", Slow)
     stage = OpenAI(model="made-once", url="http://localhost:1")
     found: list[Any] = []
     threads = [threading.Thread(target=lambda: found.append(openai._state(stage))) for _ in range(8)]
