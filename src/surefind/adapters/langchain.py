@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
@@ -20,7 +20,13 @@ from surefind.access import Access
 from surefind.adapters._shared import hits, metadata, opened
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
-from surefind.search.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from surefind.search.pipeline import Pipeline
+
+    PipelineLike = str | Pipeline | None
+else:
+    PipelineLike = Any  # pydantic would look into the stages of a pipeline
 
 
 class SurefindRetriever(BaseRetriever):
@@ -32,7 +38,7 @@ class SurefindRetriever(BaseRetriever):
     """What the caller may read."""
     k: int | None = None
     """How many passages; None for the number in the settings."""
-    pipeline: str | InstanceOf[Pipeline] | None = None
+    pipeline: PipelineLike = None
     """A name or a spec; None for the default pipeline."""
     extent: InstanceOf[Extent] = Extent()
     """How much text a passage has."""
