@@ -46,7 +46,10 @@ def grouped(
 
 
 def winners(columns: Columns) -> list[str]:
-    names = ", ".join(f"{c.name}: {c.results['chunking'].get('winner', '–')}" for c in columns)
+    results = [(column.name, column.results["chunking"]) for column in columns]
+    names = ", ".join(f"{name}: {result.get('winner', '–')}" for name, result in results)
+    if any(result.get("chosen") for _, result in results):
+        return [f"Later stages use the layout that --winner chose ({names})."]
     return [f"The layout with the highest mean of the four measures by vectors, which later stages use: {names}."]
 
 

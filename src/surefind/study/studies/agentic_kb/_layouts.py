@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from surefind.study.desk import RunContext
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 
@@ -29,6 +30,7 @@ LAYOUTS |= {
 }
 
 
-def winner(before: Before) -> str:
-    """The name of the layout with the best key measures; that of the paper's grid until they are measured."""
-    return str(before.get("chunking", {}).get("winner", paper.BASE))
+def winner(desk: RunContext, before: Before) -> str:
+    """The name of the layout that later stages use: the one that the user chose, or the one with the best key measures;
+    that of the paper's grid until they are measured."""
+    return desk.options.winner or str(before.get("chunking", {}).get("winner", paper.BASE))

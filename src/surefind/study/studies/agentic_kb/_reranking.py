@@ -43,7 +43,7 @@ _MEASURES = (*paper.KEY, "T5EM")
 
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = LAYOUTS[winner(before)]
+    layout = LAYOUTS[winner(desk, before)]
     return [desk.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
 
 
