@@ -33,7 +33,7 @@ def test_one_encoder_takes_the_place_of_the_default_in_every_study(base: Path, n
         every = [one for stage in find_study(name).stages for one in stage.contenders(desk, {})]
     text = [str(one) for one in every]
     assert any("prefixed" in one for one in text)
-    assert not [one for one in text if "dense(model=minilm)" in one or "semantic" in one and "prefixed" not in one]
+    assert not [one for one in text if "dense(model=minilm)" in one or ("semantic" in one and "prefixed" not in one)]
 
 
 def test_the_encoder_is_measured_and_repeated_in_the_command(base: Path) -> None:

@@ -125,8 +125,7 @@ def with_encoder(contender: Contender, encoder: str) -> Contender:
 
 
 def _encoded(retriever: Retriever, encoder: str) -> Retriever:
-    by_vectors = isinstance(retriever, Dense | GraphLocal | GraphGlobal)
-    return retriever.replace(model=encoder) if by_vectors else retriever
+    return retriever.replace(model=encoder) if isinstance(retriever, Dense | GraphLocal | GraphGlobal) else retriever
 
 
 def asks_model(contender: Contender) -> bool:

@@ -72,7 +72,7 @@ def study(
         str,
         typer.Option(
             "--winner",
-            help="The layout of later stages, in a study that compares layouts; 'agentic-1' is the choice of the thesis.",
+            help="The layout of later stages, in a study that compares layouts; the thesis took 'agentic-1'.",
             show_default="the best one here",
         ),
     ] = "",

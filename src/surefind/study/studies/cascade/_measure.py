@@ -31,7 +31,7 @@ PIPELINES = {
     paper.BI: "dense + sparse >> rrf(k=60)",
     paper.TRI: _TRI,
     paper.CE: _CE,
-    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, max_tokens=250)",
+    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, max_tokens=250, prompt=paper_cascade)",
 }
 _PARTS = 20
 """The simplex of weights in steps of 0.05."""
@@ -70,7 +70,7 @@ def fusions(desk: RunContext, before: Before) -> list[Contender]:
     if tuned := before.get("tuning", {}).get("weights"):
         weights[paper.TUNED] = tuple(tuned)
     fusers = {name: f"weighted(weights={list(given)}, missing=score)" for name, given in weights.items()}
-    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score)"
+    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score, prompt=paper)"
     fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score)"
     return desk.contenders({name: f"{_THREE} >> {fuser}" for name, fuser in fusers.items()})
 
@@ -116,7 +116,7 @@ def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
 
 
 def timed(desk: RunContext, before: Before) -> list[Contender]:
-    weights = f"{_THREE} >> llm_weights(mode=query)"
+    weights = f"{_THREE} >> llm_weights(mode=query, prompt=paper)"
     return [desk.contender(name, text) for name, text in ((paper.CE, _CE), (paper.FULL, PIPELINES[paper.FULL]))] + [
         desk.contender("Weight Assignment", weights)
     ]
