@@ -56,6 +56,8 @@ class GraphGlobal(Aided, Stage):
     summaries: Literal["extractive", "llm"] = "extractive"
     llm: str | None = None
     prompt: str = "v1"
+    context: bool = False
+    """As in `graph_local`."""
 
     def __post_init__(self) -> None:
         require(self.communities > 0, self, "communities must be at least 1")

@@ -19,7 +19,9 @@ STUDY = Study(
     (
         StudyPart("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders, own_layouts=True),
         StudyPart("graph", _graph.measure, _TABLES["graph"], _graph.contenders, own_layouts=True),
-        StudyPart("fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",), own_layouts=True),
+        StudyPart(
+            "fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",), own_layouts=True, version=2
+        ),
         StudyPart(
             "reranking",
             _reranking.measure,
