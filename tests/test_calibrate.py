@@ -306,7 +306,7 @@ def _note(kb: KnowledgeBase, pipeline: Pipeline, text: str) -> str:
 
 @pytest.mark.usefixtures("toys")
 def test_command_says_why_it_refuses_what_eq_32_would_take(asked: Home) -> None:
-    """The surest questions fail and all others succeed: the sequence ends at once, and the smallest threshold passes."""
+    """The surest questions fail and the others succeed: the sequence ends at once, and eq. 32 has a threshold."""
     strict = made_refusal(asked, "sequence")
     lucky = made_refusal(asked, "eq32")
     assert strict["below"] is None and strict["eq32"]["below"] == lucky["below"] is not None
