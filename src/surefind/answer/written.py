@@ -1,5 +1,5 @@
-"""Answers by a language model: it reads the passages of the search, or summaries of the communities that were found, and
-each of its sentences is checked."""
+"""Answers by a language model: it reads the passages of the search, or summaries of the communities that were found.
+Each of its sentences is checked."""
 
 from __future__ import annotations
 
