@@ -1,8 +1,8 @@
 """`cascade`: what each stage of a cascade adds: three retrievers, fusion, a cross-encoder, a language model.
 
 Component-Level Evaluation of Cascaded Retrieval and Reranking in RAG (FiQA, SciFact, NFCorpus, 100 questions each). As
-many are asked here. The cross-encoder reads 100 passages of each, which takes about 3 seconds on two cores; `--questions`
-asks fewer.
+many are asked here. The cross-encoder reads 100 passages of each, which takes about 3 seconds on two cores: ask fewer
+with `--questions`.
 """
 
 from __future__ import annotations

@@ -27,8 +27,8 @@ STATIC = (0.50, 0.35, 0.15)
 """The weights of dense, sparse and graph in the paper."""
 _THREE = "dense + sparse + entity_overlap"
 _WHOLE = f"{_THREE} @10000"
-"""The three retrievers over the whole collection (10,000 passages of it at most), because the paper scales scores by the
-lowest and the highest of all documents, not of the best hundred."""
+"""The three retrievers over the whole collection (10,000 passages of it at most), because the paper scales scores by
+the lowest and the highest of all documents, not of the best hundred."""
 _TRI = f"{_THREE} >> rrf(k=60)"
 _LLM_TOKENS = 250
 _NAMES = ("w_dense", "w_sparse", "w_graph")
