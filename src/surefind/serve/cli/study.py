@@ -142,9 +142,13 @@ def study(
     for model in filter(None, (llm, cheaper_llm)):
         parse_model(model)
     asked = questions if questions is not None else chosen.questions
-    wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
+    access = Access.of(*(group or ()))
+    wanted = Wanted(
+        tuple(exam or ()), tuple(beir or ()), split, asked, seed, access, llm, offline or dry_run, chosen.exam
+    )
     with progress(quiet=as_json) as report:
-        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
+        paying = partial(agree, budget=budget, yes=yes, quiet=as_json)
+        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True), paying)
         tell_problems(*(one.kb for one in collections))
         home = collections[0].kb
         options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
