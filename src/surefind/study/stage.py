@@ -61,6 +61,8 @@ class Study:
     """Whether it compares several encoders (`--encoder`); other studies take one."""
     compares_models: bool = False
     """Whether it has a row for a cheaper language model (`--cheaper-llm`)."""
+    repeats: bool = False
+    """Whether it repeats the calls of some rows, to see how much they vary (`--repeats`)."""
     layout: str = ""
     """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
     exam: WritesExam | None = None
