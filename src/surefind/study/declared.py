@@ -11,6 +11,8 @@
     claims       text with better and worse, or with a call; paper = false for a claim of ours
     notes        texts, and calls that write some
 
+Before the tables, `absent` maps the tables and figures of the paper that a study does not make to the reason.
+
 A call names a function of the study's module `_cells`, with its arguments: `{ call = "loss", curve = 0 }`.
 """
 
@@ -27,11 +29,21 @@ from surefind.study.tables import Claim, Figure, Ours, Paper, Rows, Source, Tabl
 from surefind.study.values import Head
 
 
+def absent(study: str) -> dict[str, str]:
+    """The tables and figures of the paper that the study does not make, with the reason."""
+    reasons: dict[str, str] = _file(study).get("absent", {})
+    return reasons
+
+
+def _file(study: str) -> dict[str, Any]:
+    name = f"{study.replace('-', '_')}.toml"
+    return tomllib.loads(files("surefind.study.studies").joinpath(name).read_text(encoding="utf-8"))
+
+
 def load_tables(study: str, names: Mapping[str, Any]) -> dict[str, tuple[TableSpec, ...]]:
     """The tables of a study by stage. `names` are the functions and mappings that the file mentions."""
-    text = files("surefind.study.studies").joinpath(f"{study}.toml").read_text(encoding="utf-8")
     found: dict[str, tuple[TableSpec, ...]] = {}
-    for entry in tomllib.loads(text)["tables"]:
+    for entry in _file(study)["tables"]:
         made = _TableReader(names, entry).table()
         found[made.stage] = (*found.get(made.stage, ()), made)
     return found

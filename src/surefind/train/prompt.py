@@ -121,9 +121,10 @@ class ListwiseTrainer:
         """The most calls: every question with the first prompt, every question while the prompt is improved, a wave
         again after each failure, and a longer call for each failure."""
         chunk = min(self.stage.passage_tokens, 400) * self.stage.top
-        again = 2 * len(self.queries) + self.rounds * _WAVE
-        out = again * 8 * self.stage.keep + self.rounds * _MAX_TOKENS
-        return Calls(self.stage.model or "", again + self.rounds, int((again + self.rounds) * 1.3 * chunk), out)
+        rounds = min(self.rounds, len(self.queries))  # each question fails once at most
+        again = 2 * len(self.queries) + rounds * min(_WAVE, len(self.queries))
+        out = again * 8 * self.stage.keep + rounds * _MAX_TOKENS
+        return Calls(self.stage.model or "", again + rounds, int((again + rounds) * 1.3 * chunk), out)
 
     def train(self, name: str) -> dict[str, Any]:
         check_name(name, "llm_listwise")
