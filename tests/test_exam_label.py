@@ -18,9 +18,9 @@ from exam_helpers import surefind
 from helpers import Home
 from study_helpers import THINGS
 from surefind.access import Access
-from surefind.errors import DamagedError
+from surefind.errors import DamagedError, ExamError
 from surefind.exam.judging import Judging
-from surefind.exam.labels import Labels, Pooled, PooledPassage, agreement, cohen
+from surefind.exam.labels import Labels, Pooled, PooledPassage, agreement, cohen, grade_of
 from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 
@@ -89,6 +89,82 @@ def test_what_half_of_the_judges_marked_is_gold(folder: Path) -> None:
         second: {"vault"},
     }
     assert surefind("bench", "--exam", "gold", "-p", "bm25", "--json", kb=folder).code == 0
+
+
+def test_the_order_of_judges_gives_grades(folder: Path) -> None:
+    """Ann: a, b, c; Bob: b, a. a has (3 + 2) / 2 points, b (2 + 3) / 2, c is Ann's third; halves are rounded up."""
+    first = QUESTIONS[0]
+    documents = [p["document"] for p in seen_by(folder, "ann")[0]["passages"]][:3]
+    for judge, wanted in (("ann", documents), ("bob", documents[1::-1])):
+        shown = [p["document"] for p in seen_by(folder, judge)[0]["passages"]]
+        row = {"query": first, "relevant": [shown.index(one) + 1 for one in wanted]}
+        (folder / "ranked.jsonl").write_text(json.dumps(row))
+        assert (
+            surefind("exam", "label", "gold", "--judge", judge, "--labels", folder / "ranked.jsonl", kb=folder).code
+            == 0
+        )
+    (query,) = ExamStore(folder / ".surefind" / "exams").load("gold").queries
+    grades = {judgment.document: judgment.grade for judgment in query.judgments}
+    assert grades == {documents[0]: 3, documents[1]: 3, documents[2]: 1}
+    assert grade_of(7, [[7, 1], [1, 7]]) == 3 and grade_of(7, [[1, 2, 3, 7]]) == 1 and grade_of(7, []) == 1
+
+
+def test_labels_without_an_order_have_one_grade(folder: Path) -> None:
+    with Home(folder).open() as kb:
+        session = Judging(kb, "gold", "ann", Access.public())
+        session.make_pool(["bm25", "tfidf"], 3, 4)
+        session.mark(0, [2, 1], ranked=False)
+        assert sorted(session.mine[QUESTIONS[0]]) == sorted(session.pool[0].order_for("ann")[:2])
+        made = session.make_exam()
+    assert made is not None and [judgment.grade for judgment in made.queries[0].judgments] == [1, 1]
+
+
+def test_a_passage_from_outside_the_pool_is_gold(folder: Path) -> None:
+    first = QUESTIONS[0]
+    before = [p["document"] for p in seen_by(folder, "ann", "--hits", "2")[0]["passages"]]
+    missing = next(f"{thing}.md" for thing in THINGS if f"{thing}.md" not in before)
+    words = f"Mia approves each {missing.removesuffix('.md')}"
+    row = {"query": first, "relevant": [{"document": missing, "text": words}, 1]}
+    (folder / "added.jsonl").write_text(json.dumps(row))
+    done = surefind("exam", "label", "gold", "--judge", "ann", "--labels", folder / "added.jsonl", kb=folder)
+    assert done.code == 0, done.err
+    assert "1 of 1 questions (100%) have a relevant passage from outside the pool." in done.out
+    (query,) = ExamStore(folder / ".surefind" / "exams").load("gold").queries
+    added = next(judgment for judgment in query.judgments if judgment.document == missing)
+    assert added.quote == words and added.grade == 3
+    later = seen_by(folder, "bob")[0]["passages"]  # a later judge sees it, after the others
+    assert later[-1]["text"] == words and sorted(p["document"] for p in later[:-1]) == sorted(before)
+
+
+@pytest.mark.parametrize(
+    ("passage", "complaint"),
+    [
+        ({"document": "nowhere.md", "text": "x"}, "there is no document 'nowhere.md'"),
+        ({"document": "loan.md", "text": "Nobody says this."}, "does not contain the passage"),
+        ({"document": "loan.md", "text": " "}, "which words of 'loan.md'"),
+        ({"document": "loan.md"}, "'text' is not in it"),
+    ],
+)
+def test_a_passage_that_is_not_there_is_refused(folder: Path, passage: dict[str, str], complaint: str) -> None:
+    seen_by(folder, "ann")
+    (folder / "added.jsonl").write_text(json.dumps({"query": QUESTIONS[0], "relevant": [passage]}))
+    done = surefind("exam", "label", "gold", "--judge", "ann", "--labels", folder / "added.jsonl", kb=folder)
+    assert done.code == 2 and complaint in done.err
+
+
+def test_nobody_adds_a_document_they_may_not_read(folder: Path) -> None:
+    home = Home(folder)
+    home.write("docs/secret.md", "---\nacl: [hr]\n---\n# Secret\n\nThe hushword is quagga.\n")
+    home.sync("docs")
+    with home.open() as kb:
+        session = Judging(kb, "gold", "ann", Access.public())
+        session.make_pool(["bm25", "tfidf"], 3, 4)
+        with pytest.raises(ExamError, match="there is no document"):
+            session.outside("secret.md", "The hushword is quagga.")
+        found = Judging(kb, "gold", "cat", Access.of("hr"))
+        assert found.add(0, found.outside("secret.md", "The hushword is quagga.")) == len(found.pool[0].passages)
+        seen = Judging(kb, "gold", "bob", Access.public())
+        assert len(seen.pool) == len(found.pool) - 1  # a question with a passage that Bob may not read
 
 
 def test_kappa_by_hand() -> None:

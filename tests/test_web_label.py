@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from helpers import Home
 from http_helpers import Rights, Served, a_bank, serving
+from surefind.access import Access
 from surefind.exam.judging import in_words, judge_name
 from surefind.exam.labels import Labels, agreement
 from surefind.exam.questions import Questions
@@ -134,6 +135,27 @@ def test_labels_without_a_script(server: Served, keys: dict[str, str], labels: L
     order = labels.pool()[0].order_for("anna")
     assert labels.of("anna")[query] == [order[1], order[0]]
     assert list(labels.all()) == ["anna"]  # nobody labels in the name of another
+
+
+def test_a_passage_from_outside_the_pool_is_added_on_the_page(tmp_path_factory: pytest.TempPathFactory) -> None:
+    home = a_bank(Home(tmp_path_factory.mktemp("added")))
+    exams = ExamStore(home.folder / ".surefind" / "exams")
+    exams.candidates("asked").collect(QUESTIONS[:1], "test")
+    words = ["exam", "label", "asked", "--judge", "owner", "-p", "words", "-p", "counts", "--hits", "2", "--json"]
+    assert CliRunner().invoke(app, [*words, "--kb", str(home.folder)]).exit_code == 0
+    with home.open() as kb:
+        pooled = {passage.document for passage in exams.labels("asked").pool()[0].passages}
+        other = next(one for one in kb.documents(Access.public()) if one.id not in pooled and len(one.text) > 20)
+    with serving(home.folder) as server, server.client() as http:
+        page = http.get("/label/asked?judge=anna", headers=HTML).text
+        given = {"id": page.partition('name="id" value="')[2].partition('"')[0], "judge": "anna", "document": other.id}
+        wrong = http.post("/label/asked", data={**given, "words": "nobody says this"}, headers=HTML)
+        assert wrong.status_code == 400 and "does not contain the passage" in wrong.text
+        quote = other.text.strip()[-20:].strip()
+        assert http.post("/label/asked", data={**given, "words": quote}, headers=HTML).status_code == 303
+    (pool,) = exams.labels("asked").pool()
+    assert (pool.passages[-1].document, pool.passages[-1].added) == (other.id, "anna")
+    assert exams.labels("asked").of("anna") == {QUESTIONS[0]: [len(pool.passages) - 1]}
 
 
 def test_a_question_with_a_passage_that_the_judge_may_not_read_is_not_shown(

@@ -16,7 +16,7 @@ from surefind.access import Access
 from surefind.errors import ExamError, NotFoundError
 from surefind.exam.asking import Asking
 from surefind.exam.formats.table import id_of
-from surefind.exam.labels import Agreement, Pooled, PooledPassage, agreement, exam_of
+from surefind.exam.labels import Agreement, Pooled, PooledPassage, agreement, exam_of, gold_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
@@ -161,18 +161,40 @@ class Judging:
         if any(not 1 <= number <= most for number in numbers):
             raise ExamError(f"A passage has a number from 1 to {most}, not {list(numbers)}.")
 
-    def mark(self, at: int, numbers: Sequence[int]) -> None:
-        """Saves which passages are relevant, by their numbers in the order of this judge."""
+    def mark(self, at: int, numbers: Sequence[int], ranked: bool = True) -> None:
+        """Saves which passages are relevant, by their numbers in the order of this judge; best first if `ranked`."""
         self.check(at, numbers)
         order = self.pool[at].order_for(self.judge)
-        self._save(at, [order[number - 1] for number in dict.fromkeys(numbers)])
+        self._save(at, [order[number - 1] for number in dict.fromkeys(numbers)], ranked)
+
+    def outside(self, document: str, text: str) -> PooledPassage:
+        """Returns a passage that is in no pool, by its document and its exact words. Raises `ExamError` if the judge
+        may not read the document, or if it does not contain the words once."""
+        if self.stale:
+            raise ExamError(self.stale)
+        library = Library(self._kb.reader().documents(self._access))
+        if not text.strip():
+            raise ExamError(f"which words of {document!r} answer the question? Copy them")
+        found = library.judge(document, text.strip())
+        assert found.start is not None and found.end is not None
+        return PooledPassage(found.document, found.start, found.end, library.find(document).title, self.judge)
+
+    def add(self, at: int, passage: PooledPassage) -> int:
+        """Adds a passage to the pool of a question; returns its number. The caller holds the lock of the exam."""
+        there = self.pool[at].passages
+        same = [i for i, one in enumerate(there) if (one.document, one.start, one.end) == _place(passage)]
+        if not same:
+            self._labels.add(self.pool[at].query, passage)
+            self.__dict__.pop("pool", None)
+            same = [len(there)]
+        return self.pool[at].order_for(self.judge).index(same[0]) + 1
 
     def unmark(self, at: int) -> None:
         """Takes the label of a question back."""
         self._save(at, None)
 
-    def _save(self, at: int, passages: list[int] | None) -> None:
-        self._labels.mark(self.judge, self.pool[at].query, passages)
+    def _save(self, at: int, passages: list[int] | None, ranked: bool = True) -> None:
+        self._labels.mark(self.judge, self.pool[at].query, passages, ranked)
         self.__dict__.pop("mine", None)
 
     # ------------------------------------------------------------ all judges
@@ -184,6 +206,12 @@ class Judging:
     @property
     def agreement(self) -> list[Agreement]:
         return agreement(self.pool, self.labels)
+
+    @property
+    def from_outside(self) -> tuple[int, int]:
+        """How many questions have a gold passage that a judge added, and how many have a gold passage."""
+        gold = [[one.passages[i] for i in gold_of(one, self.labels)] for one in self.pool]
+        return sum(any(passage.added for passage in found) for found in gold), sum(map(bool, gold))
 
     def progress(self) -> dict[str, int]:
         """Returns how many questions each judge has labelled."""
@@ -215,8 +243,12 @@ class Judging:
         reader, pool = self._kb.reader(), self._labels.pool()
         documents = {passage.document for one in pool for passage in one.passages}
         library = Library([one for one in reader.documents(Access.owner()) if one.id in documents])
-        made = exam_of(self.name, pool, self._labels.all(), library, reader.fingerprint)
+        made = exam_of(self.name, pool, self._labels.all(), library, reader.fingerprint, self._labels.ranked())
         return self._store.save(made) if made.queries else None
+
+
+def _place(passage: PooledPassage) -> tuple[str, int, int]:
+    return passage.document, passage.start, passage.end
 
 
 def in_words(kappa: float | None) -> str:

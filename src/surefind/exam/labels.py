@@ -5,8 +5,14 @@ first judge begins, so that later judges see the same passages, each judge in an
 
     κ = (p_o - p_e) / (1 - p_e)        p_o: share of passages on which two judges agree, p_e: the share by chance
 
-A passage is gold if at least half of the judges of its question marked it. Cohen, A Coefficient of Agreement for
-Nominal Scales, 1960; the support-chatbot study pools the first ten of five encoders for its experts (section 4.1).
+A passage is gold if at least half of the judges of its question marked it. Judges who put two passages or more in order
+give grades:
+
+    grade(p) = mean over these judges of max(1, 4 - rank(p)), rounded
+
+A judge may add a passage from outside the pool; later judges see it after the others. Cohen, A Coefficient of Agreement
+for Nominal Scales, 1960; the support-chatbot study pools the first ten of five encoders, has experts rank them, and
+lets them add others, which they did in 20% of the cases (section 4.1).
 """
 
 from __future__ import annotations
@@ -14,8 +20,9 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
+from typing import Any
 
 from surefind.errors import ExamError
 from surefind.exam.formats.table import id_of
@@ -24,6 +31,8 @@ from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.questions import Questions
 
 FAMILY = "labelled"
+_BEST_GRADE = 3
+"""The grade of a passage that all judges put first."""
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,60}")
 
 
@@ -35,6 +44,8 @@ class PooledPassage:
     start: int
     end: int
     title: str = ""
+    added: str = ""
+    """The judge who added it; empty for a passage that a configuration found."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +56,11 @@ class Pooled:
     passages: tuple[PooledPassage, ...]
 
     def order_for(self, judge: str) -> list[int]:
-        """The numbers of the passages in the order in which a judge sees them: another one for each judge."""
-        order = list(range(len(self.passages)))
+        """The numbers of the passages in the order in which a judge sees them: another one for each judge. Those that
+        judges added come last, so that the numbers of the others stay the same."""
+        order = [i for i, passage in enumerate(self.passages) if not passage.added]
         random.Random(f"{judge} {self.query}").shuffle(order)
-        return order
+        return order + [i for i, passage in enumerate(self.passages) if passage.added]
 
 
 Marks = Mapping[str, Sequence[int]]
@@ -78,9 +90,20 @@ class Labels:
     def put_pool(self, pool: Sequence[Pooled], configurations: Sequence[str], corpus: str) -> None:
         self._store.put_pool(self.exam, corpus, configurations, [asdict(one) for one in pool])
 
+    def add(self, query: str, passage: PooledPassage) -> None:
+        """Adds a passage to the pool of a question."""
+        pool = [replace(one, passages=(*one.passages, passage)) if one.query == query else one for one in self.pool()]
+        self._store.change_pool(self.exam, [asdict(one) for one in pool])
+
     def all(self) -> dict[str, dict[str, list[int]]]:
         """The labels of each judge who has labelled something."""
-        return dict(sorted(self._store.labels(self.exam).items()))
+        stored = sorted(self._store.labels(self.exam).items())
+        return {judge: {query: _flat(marks) for query, marks in own.items()} for judge, own in stored}
+
+    def ranked(self) -> dict[str, dict[str, list[int]]]:
+        """The labels that are in an order: those of judges who put two passages or more in order."""
+        stored = sorted(self._store.labels(self.exam).items())
+        return {judge: {query: _flat(marks) for query, marks in own.items() if len(marks) > 1} for judge, own in stored}
 
     def of(self, judge: str) -> dict[str, list[int]]:
         """The labels of a judge; empty before the first one."""
@@ -88,10 +111,16 @@ class Labels:
             raise ExamError(f"A judge cannot be called {judge!r}. Use letters, digits, '-', '_' and '.'.")
         return self.all().get(judge, {})
 
-    def mark(self, judge: str, query: str, passages: Sequence[int] | None) -> None:
-        """Stores which passages of a question are relevant, best first; none if no passage is. None takes an earlier
-        label back."""
-        self._store.put_label(self.exam, judge, query, passages)
+    def mark(self, judge: str, query: str, passages: Sequence[int] | None, ranked: bool = True) -> None:
+        """Stores which passages of a question are relevant, best first unless they are not `ranked`; none if no passage
+        is. None takes an earlier label back."""
+        together = [list(passages)] if passages and not ranked else passages
+        self._store.put_label(self.exam, judge, query, together)
+
+
+def _flat(marks: Sequence[Any]) -> list[int]:
+    """The numbers of a stored label: a list of numbers is in order, a list within the list is not."""
+    return [number for mark in marks for number in (mark if isinstance(mark, list) else [mark])]
 
 
 # ---------------------------------------------------------------- agreement
@@ -138,17 +167,41 @@ def cohen(pairs: Sequence[tuple[bool, bool]]) -> tuple[float, float | None]:
 # ---------------------------------------------------------------- the exam
 
 
-def exam_of(name: str, pool: Sequence[Pooled], labels: Mapping[str, Marks], library: Library, corpus: str = "") -> Exam:
-    """The exam of all labels. Questions without a gold passage are left out."""
-    queries = [made for one in pool if (made := _query(one, labels, library)) is not None]
+def exam_of(
+    name: str,
+    pool: Sequence[Pooled],
+    labels: Mapping[str, Marks],
+    library: Library,
+    corpus: str = "",
+    ranked: Mapping[str, Marks] | None = None,
+) -> Exam:
+    """The exam of all labels, with grades by those that are `ranked`. Questions without a gold passage are left out."""
+    queries = [made for one in pool if (made := _query(one, labels, library, ranked or {})) is not None]
     return Exam(name, tuple(queries), 0, f"label {name} by {', '.join(sorted(labels))}", corpus)
 
 
-def _query(pooled: Pooled, labels: Mapping[str, Marks], library: Library) -> ExamQuery | None:
+def gold_of(pooled: Pooled, labels: Mapping[str, Marks]) -> list[int]:
+    """The numbers of the passages that at least half of the judges of a question marked."""
     votes = [marks[pooled.query] for marks in labels.values() if pooled.query in marks]
-    gold = [i for i in range(len(pooled.passages)) if votes and 2 * sum(i in vote for vote in votes) >= len(votes)]
+    return [i for i in range(len(pooled.passages)) if votes and 2 * sum(i in vote for vote in votes) >= len(votes)]
+
+
+def grade_of(number: int, orders: Sequence[Sequence[int]]) -> int:
+    """The grade of a passage by the orders of judges; 1 if none of them has it."""
+    points = [max(1, _BEST_GRADE - order.index(number)) for order in orders if number in order]
+    return int(sum(points) / len(points) + 0.5) if points else 1
+
+
+def _query(
+    pooled: Pooled, labels: Mapping[str, Marks], library: Library, ranked: Mapping[str, Marks]
+) -> ExamQuery | None:
+    gold = gold_of(pooled, labels)
     if not gold:
         return None
-    spans = [pooled.passages[i] for i in gold]
-    judgments = [library.judge(span.document, start=span.start, end=span.end) for span in spans]
-    return library.query(id_of(pooled.query), pooled.query, judgments, FAMILY, {"judges": len(votes)})
+    orders = [marks[pooled.query] for marks in ranked.values() if pooled.query in marks]
+    judgments = [
+        library.judge(span.document, start=span.start, end=span.end, grade=grade_of(i, orders))
+        for i, span in ((i, pooled.passages[i]) for i in gold)
+    ]
+    judges = sum(pooled.query in marks for marks in labels.values())
+    return library.query(id_of(pooled.query), pooled.query, judgments, FAMILY, {"judges": judges})

@@ -92,14 +92,20 @@ class Questions:
                 "INSERT INTO pools (exam, corpus, configurations, questions) VALUES (?, ?, ?, ?)", (exam, corpus, *made)
             )
 
-    def labels(self, exam: str) -> dict[str, dict[str, list[int]]]:
-        """Returns the labels of each judge: question -> numbers of passages."""
-        found: dict[str, dict[str, list[int]]] = {}
+    def change_pool(self, exam: str, questions: Sequence[Mapping[str, Any]]) -> None:
+        """Replaces the questions of a pool, with their passages."""
+        made = json.dumps(list(questions), ensure_ascii=False)
+        with self._writing() as file:
+            file.db.execute("UPDATE pools SET questions = ? WHERE exam = ?", (made, exam))
+
+    def labels(self, exam: str) -> dict[str, dict[str, list[Any]]]:
+        """Returns the labels of each judge: question -> numbers of passages, in order or in a list without one."""
+        found: dict[str, dict[str, list[Any]]] = {}
         for _, _, judge, query, passages in self._group("labels", exam):
             found.setdefault(judge, {})[query] = json.loads(passages)
         return found
 
-    def put_label(self, exam: str, judge: str, query: str, passages: Sequence[int] | None) -> None:
+    def put_label(self, exam: str, judge: str, query: str, passages: Sequence[Any] | None) -> None:
         """Stores a label; None takes it back."""
         with self._writing() as file:
             file.db.execute("DELETE FROM labels WHERE (exam, judge, query) = (?, ?, ?)", (exam, judge, query))

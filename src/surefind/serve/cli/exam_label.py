@@ -15,7 +15,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, Readers, print_json, 
 
 if TYPE_CHECKING:
     from surefind.exam.judging import Judging
-    from surefind.exam.labels import Agreement
+    from surefind.exam.labels import Agreement, PooledPassage
     from surefind.serve.cli._interview import OnScreen
 
 
@@ -51,7 +51,8 @@ def label(
     same passages; every judge sees them in another order, without the configurations that found them. Every label is
     saved at once. A passage that at least half of the judges marked is gold, and the exam NAME gets a new version.
     --json prints the pool as this judge sees it; a label in --labels is {"query": "…", "relevant": [2, 1]}, with the
-    numbers of that list.
+    numbers of that list, best first: the order gives grades. A passage from outside the pool is {"document": "…",
+    "text": "…"} in place of a number, with its exact words.
     """
     from surefind.access import Access
     from surefind.bench.names import find_pipeline
@@ -133,16 +134,21 @@ def _take(session: Judging, path: Path) -> None:
             row = read_row(line)
             if not isinstance(row, dict):
                 raise ExamError("it is not an object with `query` and `relevant`")
-            at, numbers = known[row["query"]], [int(number) for number in row["relevant"]]
-            session.check(at, numbers)
-            found.append((at, numbers))
+            at, named = known[row["query"]], row["relevant"]
+            marks = [_outside(session, one) if isinstance(one, dict) else int(one) for one in named]
+            session.check(at, [mark for mark in marks if isinstance(mark, int)])
+            found.append((at, marks))
         except KeyError as error:
             complaints.add(line_number, f"{error} is not in it, or not in the pool")
         except (ExamError, ValueError, TypeError) as error:
             complaints.add(line_number, str(error))
     complaints.refuse()
-    for at, numbers in found:
-        session.mark(at, numbers)
+    for at, marks in found:
+        session.mark(at, [mark if isinstance(mark, int) else session.add(at, mark) for mark in marks])
+
+
+def _outside(session: Judging, row: dict[str, Any]) -> PooledPassage:
+    return session.outside(str(row["document"]), str(row["text"]))
 
 
 def _finish(session: Judging) -> None:
@@ -152,6 +158,10 @@ def _finish(session: Judging) -> None:
         typer.echo(f"{judge}: {count} of {len(session.pool)} questions labelled.")
     for one in session.agreement:
         typer.echo(_in_words(one))
+    added, answered = session.from_outside
+    if added:
+        share = f"{added} of {answered} questions ({added / answered:.0%})"
+        typer.echo(f"{share} have a relevant passage from outside the pool.")
     if saved is None:
         typer.echo("No question has a relevant passage yet, so there is no exam.")
         return

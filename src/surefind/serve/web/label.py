@@ -110,17 +110,24 @@ async def save(
     relevant: Annotated[list[int] | None, Form(max_length=100)] = None,
     none: Annotated[bool, Form()] = False,
     judge: Given = "",
+    document: Annotated[str, Form(max_length=1000)] = "",
+    words: Annotated[str, Form(max_length=_MAX_PASTED_CHARS)] = "",
 ) -> Response:
-    """Saves the label of a question, and goes on to the next one without a label."""
+    """Saves the label of a question, and goes on to the next one without a label. `document` and `words` name a passage
+    from outside the pool."""
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
 
     def mark() -> int | None:
         found = Judging(service.kb, name, who, caller.access())
         at = found.find(query_id)
-        if not relevant and not none:
+        marked = [] if none else list(relevant or [])
+        if document.strip() and not none:
+            with growing_lock(service.kb.data, name):
+                marked.append(found.add(at, found.outside(document.strip(), words)))
+        if not marked and not none:
             raise UsageError("Mark the relevant passages, or say that none is.")
-        found.mark(at, [] if none else relevant or [])
+        found.mark(at, marked, ranked=False)
         return found.next(at)
 
     following = await service.write(mark)

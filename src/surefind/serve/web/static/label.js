@@ -12,7 +12,7 @@
   function show() {
     const marked = boxes.filter((box) => box.checked).length;
     if (count) count.textContent = marked ? `${marked} marked` : "";
-    save.disabled = !marked;
+    save.disabled = !marked && !form.querySelector("input[name=document]").value.trim();
     for (const box of boxes) box.closest(".passage").classList.toggle("marked", box.checked);
   }
 
@@ -35,7 +35,7 @@
     event.preventDefault();
     show();
   });
-  form.addEventListener("change", show);
+  form.addEventListener("input", show);
   show();
   focus(0);
 })();
