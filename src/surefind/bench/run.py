@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,7 +172,10 @@ def known_item_exam(
 ) -> Exam:
     """The known-item exam of the current documents that `access` admits, as `kept_exam` keeps it."""
     origin = origin_of(per_family, seed=seed)
-    write = partial(generate, per_family=per_family, seed=seed)
+
+    def write(documents: list[Document]) -> Exam:
+        return generate(documents, per_family=per_family, seed=seed)
+
     return kept_exam(kb, "known-item", origin, write, access, tell)
 
 
