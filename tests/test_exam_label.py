@@ -278,12 +278,18 @@ def test_labels_at_a_terminal(folder: Path) -> None:
     command = [sys.executable, "-m", "surefind", "exam", "label", "gold", "--judge", "ann", "--kb", str(folder)]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "dumb"})
     os.close(theirs)
-    shown = _until(screen, "q = stop: ")
+    shown = _until(screen, "another passage: ")
     assert QUESTIONS[0] in shown and "1 of 3" in shown and "bm25" not in shown
     os.write(screen, b"99\n")
-    assert "Cannot read '99'" in _until(screen, "q = stop: ")
+    assert "Cannot read '99'" in _until(screen, "another passage: ")
+    os.write(screen, b"+ nowhere.md: anything\n")
+    assert "No passage was added: there is no document 'nowhere.md'" in " ".join(
+        _until(screen, "another passage: ").split()
+    )
+    os.write(screen, b"+ loan.md: Mia approves each loan\n")
+    assert "Mia approves each loan" in _until(screen, "another passage: ")
     os.write(screen, b"2 1\n")
-    assert QUESTIONS[1] in _until(screen, "q = stop: ")
+    assert QUESTIONS[1] in _until(screen, "another passage: ")
     os.write(screen, b"q\n")
     assert "ann: 1 of 3 questions labelled." in _until(screen, "bench --exam gold")
     assert process.wait(60) == 0
@@ -292,6 +298,7 @@ def test_labels_at_a_terminal(folder: Path) -> None:
     pool = ExamStore(folder / ".surefind" / "exams").labels("gold").pool()
     order = pool[0].order_for("ann")
     assert marks == [order[1], order[0]]
+    assert (pool[0].passages[-1].document, pool[0].passages[-1].added) == ("loan.md", "ann")
 
 
 def _until(screen: int, mark: str) -> str:

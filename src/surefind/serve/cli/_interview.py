@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from rich.padding import Padding
 from rich.text import Text
 
+from surefind.errors import ExamError
 from surefind.serve.cli._common import console
 from surefind.serve.cli._hits import emphasise, snippet
 from surefind.serve.words import sought
@@ -52,21 +53,35 @@ class Sitting(Protocol):
         """Takes the last answer back."""
         ...
 
+    @property
+    def add(self) -> Callable[[int, str, str], None] | None:
+        """Adds a passage to a question, by its document and exact words; it is then shown with the others. None if
+        nothing can be added."""
+        ...
+
 
 def interview(sitting: Sitting) -> None:
     """Asks the questions in order, until the person stops."""
     screen = console()
     keys = ["n = none", "s = skip", *(["r = reject the question"] if sitting.rejects else []), "u = undo", "q = stop"]
-    prompt = f"{sitting.what}, {', '.join(keys)}: "
+    more = ["+ DOCUMENT: WORDS = another passage"] if sitting.add else []
+    prompt = f"{sitting.what}, {', '.join([*keys, *more])}: "
     answered: list[bool] = []  # for each question before the current one; else it was skipped
     while len(answered) < len(sitting):
         at = len(answered)
         text, about, passages = sitting.question(at)
         screen.rule(f"{at + 1} of {len(sitting)}{about}", align="left")
         _show(text, passages)
-        key = _key(prompt, [one[0] for one in keys], len(passages))
+        key = _key(prompt, [one[0] for one in keys], len(passages), sitting.add is not None)
         if key == "q":
             return
+        if key.startswith("+") and sitting.add:
+            document, _, words = key[1:].partition(":")
+            try:
+                sitting.add(at, document.strip(), words.strip())
+            except ExamError as error:
+                screen.print(f"No passage was added: {error}")
+            continue
         if key == "u":
             if not answered:
                 screen.print("There is nothing to undo.")
@@ -91,7 +106,7 @@ def _show(text: str, passages: Sequence[OnScreen]) -> None:
         screen.print(Padding(emphasise(snippet(one.text, words, _PASSAGE_CHARS), words), (0, 0, 1, 4), expand=False))
 
 
-def _key(prompt: str, letters: Sequence[str], passages: int) -> str:
+def _key(prompt: str, letters: Sequence[str], passages: int, adds: bool) -> str:
     """Reads lines until one can be understood; the end of the input means stop."""
     screen = console()
     while True:
@@ -99,6 +114,8 @@ def _key(prompt: str, letters: Sequence[str], passages: int) -> str:
         line = sys.stdin.readline()
         if not line:
             return "q"
+        if adds and line.strip().startswith("+"):
+            return line.strip()
         key = line.strip().lower()
         numbers = _numbers(key)
         if key in letters or (numbers and all(1 <= number <= passages for number in numbers)):

@@ -188,6 +188,7 @@ class _Growth:
 
     what = "Which passages answer it? Numbers"
     rejects = True
+    add = None
 
     def __init__(self, session: GrowingSession, asking: Asking, asks: list[Ask], size: int, seed: int) -> None:
         self._session, self._asking, self._asks = session, asking, asks

@@ -119,6 +119,9 @@ class _Labelling:
     def undo(self, at: int) -> None:
         self._session.unmark(self._places[at])
 
+    def add(self, at: int, document: str, words: str) -> None:
+        self._session.add(self._places[at], self._session.outside(document, words))
+
 
 def _take(session: Judging, path: Path) -> None:
     """Stores the labels of a file; nothing if any line is bad."""
