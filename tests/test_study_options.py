@@ -12,7 +12,7 @@ from study_helpers import make_base, tables_of
 from surefind.study.corpora import Wanted, open_collections
 from surefind.study.desk import Options, RunContext
 from surefind.study.stage import find_study
-from surefind.study.studies.agentic_kb import _fusion, _reranking
+from surefind.study.studies.agentic_kb import _chunking, _fusion, _graph, _reranking
 from surefind.study.studies.agentic_kb import _paper as paper
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
@@ -70,6 +70,25 @@ def test_the_winner_may_be_that_of_the_thesis(base: Path) -> None:
             later = [*_fusion.contenders(desk, before), *_reranking.contenders(desk, before)]
             assert all(str(one.layout).startswith(chunker) for one in later)
             assert all("llm_context" in str(one.layout) for one in later) is bool(options.winner)
+
+
+def test_the_limits_of_the_thesis_may_be_exchanged_for_ours(base: Path) -> None:
+    (mine,) = open_collections(base, Wanted(("mine",), questions=9))
+    with mine.kb:
+        found = {}
+        for limits in ("paper", "surefind"):
+            desk = RunContext(mine, Options(limits=limits, winner=paper.AGENTIC_1))
+            stages = (_chunking.contenders, _graph.contenders, _fusion.contenders, _reranking.contenders)
+            every = [one for stage in stages for one in stage(desk, {})]
+            found[limits] = {str(one.layout) for one in every if "llm_" in str(one.layout)}
+    assert all("document_tokens=null" in text and "max_tokens=1000" in text for text in found["paper"])
+    assert sum("part_words=null" in text and "hierarchical(" in text for text in found["paper"]) == 1
+    assert not [text for text in found["surefind"] if "=null" in text or "tokens=1000" in text]
+    assert all("prompt=paper" in text for texts in found.values() for text in texts)
+    wrong = surefind("study", "cascade", "--limits", "surefind", "--offline", kb=base)
+    assert wrong.code == 2 and "take agentic-kb" in wrong.err
+    other = surefind("study", "agentic-kb", "--limits", "papers", "--offline", kb=base)
+    assert other.code == 2 and "Did you mean paper?" in other.err
 
 
 def test_a_winner_that_cannot_be_made_is_refused(base: Path, llm: LLMServer) -> None:

@@ -3,7 +3,8 @@
     number title stage chart drawn   as in `tables.TableSpec`
     rows         names of rows, or the name of a list of them, or a call that lists them; without, all measured ones
     listed       "distinct": rows that are equal are shown once; "printed": then come the rows that only the paper has
-    called       other names of rows; specs: a mapping of their specs, or "measured"; known_as: names in `left_out`
+    called       other names of rows; known_as: names in `left_out` and of what was measured
+    specs        a mapping of the rows' specs; "measured" for those that were measured; "measured or NAME" for both
     columns      ours    figures: a measure, or `text` with mean (and of), row, at or call; format and group
                  paper   the paper's data sets, each with all `measures`; or heads, one by one
                  call    a function that makes columns of ours
@@ -85,15 +86,16 @@ class _TableReader:
             made = self._called(rows)
         else:
             names = self._names[rows] if isinstance(rows, str) else rows
-            specs = entry.get("specs", "")
-            by_name = None if specs == "measured" else self._names[specs] if specs else {}
+            measured = entry.get("specs", "").startswith("measured")
+            other = entry.get("specs", "").removeprefix("measured").removeprefix(" or ")
+            specs = self._names[other] if other else {}
             called = entry.get("called", {})
             distinct = entry.get("listed") == "distinct"
             known_as = entry.get("known_as", tables.ROW)
             made = (
                 tables.distinct_rows(list(names), called)
                 if distinct
-                else tables.named_rows(names, by_name, called, known_as)
+                else tables.named_rows(names, specs, called, known_as, measured)
             )
         return tables.with_printed(made, self._figures) if entry.get("listed") == "printed" else made
 

@@ -36,6 +36,9 @@ class Options:
     """Specs of encoders. One takes the place of the default everywhere; more are compared, in studies that do so."""
     cheaper_llm: str = ""
     """A second language model, in studies that compare two."""
+    limits: str = "paper"
+    """How much of a document a model sees and how long its answers may be, in studies whose paper says so: "paper", or
+    "surefind" for our own limits."""
     repeats: int = 1
     """How often the rows of language models are run, in studies that say how much they vary."""
     winner: str = ""

@@ -61,6 +61,8 @@ class Study:
     """Whether it compares several encoders (`--encoder`); other studies take one."""
     compares_models: bool = False
     """Whether it has a row for a cheaper language model (`--cheaper-llm`)."""
+    limits: bool = False
+    """Whether its paper sets limits of its own for what models read and write (`--limits`)."""
     repeats: bool = False
     """Whether it repeats the calls of some rows, to see how much they vary (`--repeats`)."""
     layout: str = ""

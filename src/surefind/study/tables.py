@@ -45,16 +45,17 @@ def named_rows(
     specs: Mapping[str, str] | None = None,
     called: Mapping[str, str] | None = None,
     known_as: str | Mapping[str, str] = ROW,
+    measured: bool = True,
 ) -> Callable[[Columns, str], list[TableLine]]:
-    """A row for each name, shown as `called` says, with its spec: that of `specs`, or the measured one if there are
-    none. The reason why a row was left out is looked up as `known_as` says."""
+    """A row for each name, shown as `called` says, with its spec: the one that was measured (if `measured`), or else
+    that of `specs`. It and the reason why a row was left out are looked up as `known_as` says."""
 
     def listed(columns: Columns, stage: str) -> list[TableLine]:
         return [
             TableLine(
                 name,
                 (called or {}).get(name, name),
-                spec_of(columns, stage, name) if specs is None else specs.get(name, ""),
+                (spec_of(columns, stage, _known(known_as, name)) if measured else "") or (specs or {}).get(name, ""),
                 why_left_out(columns, stage, _known(known_as, name)),
             )
             for name in names

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from surefind.study.stage import Study
 
 
+_LIMITS = ("paper", "surefind")
+
+
 def register(app: typer.Typer) -> None:
     app.command("study")(study)
 
@@ -68,6 +71,14 @@ def study(
             autocompletion=_complete.stages("embed"),
         ),
     ] = None,
+    limits: Annotated[
+        str,
+        typer.Option(
+            "--limits",
+            help="What a model sees of a document and how much it writes, in agentic-kb: as in the 'paper' (all of it, "
+            "1,000 tokens), or 'surefind' (8,000 and 150 tokens).",
+        ),
+    ] = "paper",
     repeats: Annotated[
         int,
         typer.Option(
@@ -144,7 +155,7 @@ def study(
         raise UsageError("--offline leaves language models out, and --llm chooses one. Leave one of the two out.")
     chosen = find_study(name)
     chosen.chosen(only or ())
-    options = _options(chosen, layout, encoder, cheaper_llm, winner, repeats, only or ())
+    options = _options(chosen, layout, encoder, cheaper_llm, winner, limits, repeats, only or ())
     for model in filter(None, (llm, cheaper_llm)):
         parse_model(model)
     asked = questions if questions is not None else chosen.questions
@@ -186,6 +197,7 @@ def _options(
     encoders: list[str] | None,
     cheaper_llm: str,
     winner: str,
+    limits: str,
     repeats: int,
     only: Sequence[str],
 ) -> Options:
@@ -198,6 +210,10 @@ def _options(
         raise UsageError("This study compares no encoders. Give one --encoder, or take support-chatbot.")
     if cheaper_llm and not study.compares_models:
         raise UsageError("This study compares no language models. Leave --cheaper-llm out, or take support-chatbot.")
+    if limits not in _LIMITS:
+        raise UsageError(f"--limits cannot be {limits!r}. {choices(limits, _LIMITS)}")
+    if limits != "paper" and not study.limits:
+        raise UsageError("This study's paper sets no limits. Leave --limits out, or take agentic-kb.")
     if repeats > 1 and not study.repeats:
         raise UsageError("This study repeats no rows. Leave --repeats out, or take support-chatbot.")
     if layout == "paper" and not study.layout:
@@ -212,7 +228,7 @@ def _options(
         spec.make("embed", encoder)
     text = study.layout if layout == "paper" else layout
     chosen = str(Layout.read(text)) if text else ""
-    return Options(chosen, False, tuple(encoders or ()), cheaper_llm, repeats, winner)
+    return Options(chosen, False, tuple(encoders or ()), cheaper_llm, limits, repeats, winner)
 
 
 def _tell_own_layouts(run: StudyRun) -> None:

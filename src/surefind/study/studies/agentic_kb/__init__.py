@@ -39,4 +39,5 @@ STUDY = Study(
         ),
     ),
     layouts=LAYOUTS,
+    limits=True,
 )

@@ -15,7 +15,7 @@ from surefind.study.scores import summary
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._groups import by_row, groups_of
-from surefind.study.studies.agentic_kb._layouts import LAYOUTS
+from surefind.study.studies.agentic_kb._layouts import LAYOUTS, layout_of
 
 DENSE, HYBRID = "dense", "hybrid"
 PIPELINES = {DENSE: "dense", HYBRID: "bm25 + dense >> convex(alpha=0.5, missing=score)"}
@@ -25,8 +25,8 @@ _PRICED = 10
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
     return [
-        desk.contender(on_layout(name, ranker), pipeline, layout)
-        for name, layout in LAYOUTS.items()
+        desk.contender(on_layout(name, ranker), pipeline, layout_of(desk, name))
+        for name in LAYOUTS
         for ranker, pipeline in PIPELINES.items()
     ]
 

@@ -24,7 +24,7 @@ from surefind.study.scores import plain_row, summary
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._groups import by_row, groups_of
-from surefind.study.studies.agentic_kb._layouts import LAYOUTS, winner
+from surefind.study.studies.agentic_kb._layouts import layout_of, winner
 from surefind.study.studies.agentic_kb._scoring import Scorer
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost
 from surefind.train.crossfit import alphas_of, cross_fitted
@@ -43,7 +43,7 @@ def pipeline(alpha: float) -> str:
 
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = LAYOUTS[winner(desk, before)]
+    layout = layout_of(desk, winner(desk, before))
     return [desk.contender(name, pipeline(alpha), layout) for name, alpha in paper.ALPHAS.items()]
 
 

@@ -16,7 +16,7 @@ from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._groups import by_row, groups_of
-from surefind.study.studies.agentic_kb._layouts import BASE, LAYOUTS
+from surefind.study.studies.agentic_kb._layouts import layout_of
 
 _ALL_EDGES = "hops=2, fan=null, pool=null"
 _READ = "extract=llm(temperature=0.2), entities=llm, edges=directed, temperature=0.2"
@@ -27,18 +27,21 @@ PLAIN = "Hierarchical (no graph, ours)"
 PHRASES = "Graph of phrases + Hierarchical (ours)"
 HEADED = "Graph of phrases + headings (ours)"
 _ROWS = {
-    paper.NO_GRAPH: ("dense", LAYOUTS[paper.AGENTIC_1]),
-    paper.ON_BASE: (_BY_MODEL, BASE),
-    paper.ON_AGENTIC: (_WITH_CONTEXT, LAYOUTS[paper.AGENTIC_1]),
-    PLAIN: ("dense", BASE),
-    PHRASES: (_BY_PHRASES, BASE),
-    HEADED: (_BY_PHRASES, f"{BASE} + headings"),
+    paper.NO_GRAPH: ("dense", paper.AGENTIC_1),
+    paper.ON_BASE: (_BY_MODEL, paper.BASE),
+    paper.ON_AGENTIC: (_WITH_CONTEXT, paper.AGENTIC_1),
+    PLAIN: ("dense", paper.BASE),
+    PHRASES: (_BY_PHRASES, paper.BASE),
+    HEADED: (_BY_PHRASES, paper.BASE),
 }
 ROWS = tuple(_ROWS)
 
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    return [desk.contender(name, pipeline, layout) for name, (pipeline, layout) in _ROWS.items()]
+    return [
+        desk.contender(name, pipeline, layout_of(desk, layout) + (" + headings" if name == HEADED else ""))
+        for name, (pipeline, layout) in _ROWS.items()
+    ]
 
 
 def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:

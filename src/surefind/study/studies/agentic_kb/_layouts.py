@@ -32,6 +32,19 @@ LAYOUTS |= {
 }
 
 
+BOUNDED = {
+    paper.AGENTIC_1: f"{BASE} + llm_context(temperature=0.2, prompt=paper)",
+    paper.AGENTIC_2: "llm_segments(temperature=0.2, prompt=paper) + llm_context(temperature=0.2, prompt=paper)",
+}
+"""The two with the limits that Surefind has by default: 8,000 tokens of a document, 150 of a context, and Markdown
+sections where a document cannot be cut."""
+
+
+def layout_of(desk: RunContext, name: str) -> str:
+    """A layout by its name, with the limits that the user chose."""
+    return BOUNDED.get(name, LAYOUTS[name]) if desk.options.limits == "surefind" else LAYOUTS[name]
+
+
 def winner(desk: RunContext, before: Before) -> str:
     """The name of the layout that later stages use: the one that the user chose, or the one with the best key measures;
     that of the paper's grid until they are measured."""

@@ -26,7 +26,7 @@ from surefind.study.half import half_of
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._fusion import fused, pipeline
-from surefind.study.studies.agentic_kb._layouts import LAYOUTS, winner
+from surefind.study.studies.agentic_kb._layouts import layout_of, winner
 from surefind.study.studies.agentic_kb._scoring import Scorer
 from surefind.train.material import Half
 from surefind.types import Floats, Query
@@ -43,7 +43,7 @@ _MEASURES = (*paper.KEY, "T5EM")
 
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = LAYOUTS[winner(desk, before)]
+    layout = layout_of(desk, winner(desk, before))
     return [desk.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
 
 
