@@ -14,7 +14,7 @@ from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Message
 from surefind.types import Chunk
 
-SCHEMA: dict[str, Any] = {
+_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"ranking": {"type": "array", "items": {"type": "integer"}}},
     "required": ["ranking"],
@@ -23,7 +23,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class ListPrompt:
-    SLOTS: ClassVar[tuple[str, ...]] = ("query", "passages", "count", "keep")
+    SLOTS: ClassVar[tuple[str, ...]] = ("query", "passages", "count?", "keep?")
 
     template: Prompt
     example: RankedExample | None = None
@@ -39,6 +39,11 @@ class ListPrompt:
         return next(text for role, text in self.template.parts if role == "system").replace("$$", "$").strip()
 
     @property
+    def schema(self) -> dict[str, Any] | None:
+        """The form of the answer; None if the prompt asks for a JSON array, which no server enforces."""
+        return None if any("JSON array" in text for _, text in self.template.parts) else _SCHEMA
+
+    @property
     def fingerprint(self) -> str:
         return hashlib.blake2b(f"{self.template.fingerprint}{self.example}".encode(), digest_size=6).hexdigest()
 
@@ -51,7 +56,8 @@ class ListPrompt:
             return [system, *question]
         given = [Data("passage", text, number) for number, text in enumerate(self.example.passages, 1)]
         _, *before = self._rendered(self.example.query, given, keep)
-        answer = Message("assistant", f'{{"ranking": {list(self.example.ranking)}}}')
+        order = list(self.example.ranking)
+        answer = Message("assistant", f'{{"ranking": {order}}}' if self.schema else str(order))
         return [system, *before, answer, *question]
 
     def _rendered(self, query: str, passages: Sequence[Data], keep: int) -> list[Message]:

@@ -12,8 +12,9 @@ number. They come first, in its order; everything else follows in its previous o
 
 One call per query, of about top · passage_tokens tokens. The agentic-knowledge-base study shows whole chunks at
 `temperature=0.2` with `max_tokens=1000`, and the support-chatbot study 512 tokens of each passage: set `passage_tokens`
-to read as much. Without `temperature` it is 0. Sun et al., EMNLP 2023; the agentic-knowledge-base study,
-3.4.1; the support-chatbot study, 4.6.2 and 4.7.
+to read as much. Without `temperature` it is 0. `prompt=paper` is the prompt of the agentic-knowledge-base study word
+for word, `prompt=paper_cascade` what the cascade study says of its own: both ask for a JSON array. Sun et al., 2023;
+the agentic-knowledge-base study, 3.4.1; the support-chatbot study, 4.6.2 and 4.7; the cascade study, III.H.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import ClassVar, Literal
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, check_temperature, note_failures
-from surefind.llm.listwise import SCHEMA, ListPrompt
+from surefind.llm.listwise import ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, merge, read_order
 from surefind.llm.trained import trained_prompt
 from surefind.prompts.values import Calls, Message, Workload
@@ -87,7 +88,7 @@ class LLMListwise(Stage):
         passes = 2 if self.reverse else 1
         sizes = [len(heads[i]) for i in active for _ in range(passes)]
         answers = ask(
-            services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
+            services, self.model, prompts, schema=prompt.schema, max_tokens=self.max_tokens,
             temperature=self.temperature or 0.0,
             usable=lambda at, answer: read_order(answer.text, sizes[at], self.keep) is not None,
         )  # fmt: skip

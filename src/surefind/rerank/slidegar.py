@@ -21,7 +21,7 @@ from typing import ClassVar
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, check_temperature, note_failures
-from surefind.llm.listwise import SCHEMA, ListPrompt
+from surefind.llm.listwise import ListPrompt
 from surefind.llm.permutation import NO_ORDER, in_order, read_order
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Passages, PassageSource, Services
@@ -105,7 +105,7 @@ class SlideGAR(Stage):
         ]
         sizes = [len(slides[i].window) for i in active]
         answers = ask(
-            services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
+            services, self.model, prompts, schema=prompt.schema, max_tokens=self.max_tokens,
             temperature=self.temperature or 0.0,
             usable=lambda at, answer: read_order(answer.text, sizes[at], sizes[at]) is not None,
         )  # fmt: skip

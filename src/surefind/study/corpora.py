@@ -63,6 +63,7 @@ def flags_of(wanted: Wanted, options: Options, offline: bool = False) -> tuple[s
     found += [part for one in options.encoders for part in ("--encoder", one)]
     found += ["--llm", wanted.model] if wanted.model else ["--offline"] if offline else []
     found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
+    found += ["--winner", options.winner] if options.winner else []
     found += [part for one in sorted(wanted.access.groups) for part in ("--as", one)]
     return tuple(found)
 

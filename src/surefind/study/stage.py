@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from surefind.bench.plan import Contender
@@ -42,6 +42,8 @@ class StudyPart:
     """The stages whose results it uses."""
     calls: Callable[[RunContext, Before], Sequence[Calls]] = _no_calls
     """Further calls to language models, besides those of the contenders."""
+    own_layouts: bool = False
+    """Whether it cuts the documents in layouts of its own, so that `--layout` does not concern it."""
     version: int = 1
     """Raise it when the stage measures something else than before: stored results are then measured again."""
 
@@ -55,11 +57,13 @@ class Study:
     questions: int | None = None
     """How many questions of each collection are asked, unless the user says otherwise; None means all."""
     compares_encoders: bool = False
-    """Whether `--encoder` chooses what it compares."""
+    """Whether it compares several encoders (`--encoder`); other studies take one."""
     compares_models: bool = False
     """Whether it has a row for a cheaper language model (`--cheaper-llm`)."""
     layout: str = ""
     """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    """The layouts that it compares, of which later stages use one (`--winner`), by name."""
 
     @property
     def numbers(self) -> list[str]:

@@ -25,7 +25,7 @@ STUDY = Study(
         StudyPart("concatenation", measure.join, _TABLES["concatenation"], measure.joined, _FIRST),
         StudyPart("reranking", measure.rerank, _TABLES["reranking"], measure.reranked, _SECOND),
         StudyPart("hyde", measure.plainly, _TABLES["hyde"], measure.drafted, _FIRST),
-        StudyPart("chunks", measure.plainly, _TABLES["chunks"], measure.sizes, _FIRST),
+        StudyPart("chunks", measure.plainly, _TABLES["chunks"], measure.sizes, _FIRST, own_layouts=True),
         StudyPart("prompts", measure.prompt, _TABLES["prompts"], measure.prompted, _SECOND, measure.prompt_calls),
         StudyPart("fine-tuning", measure.fine_tune, _TABLES["fine-tuning"], after=_FIRST),
     ),
