@@ -52,6 +52,8 @@ class LLMListwise(Stage):
     max_tokens: int = 500
     prompt: str = "v1"
     temperature: float | None = None
+    repeat: int = 0
+    """Another number asks the same questions again, to see how much the answers vary."""
 
     def __post_init__(self) -> None:
         require(self.top >= 2, self, "top must be at least 2")
@@ -89,7 +91,7 @@ class LLMListwise(Stage):
         sizes = [len(heads[i]) for i in active for _ in range(passes)]
         answers = ask(
             services, self.model, prompts, schema=prompt.schema, max_tokens=self.max_tokens,
-            temperature=self.temperature or 0.0,
+            temperature=self.temperature or 0.0, repeat=self.repeat,
             usable=lambda at, answer: read_order(answer.text, sizes[at], self.keep) is not None,
         )  # fmt: skip
         decided: list[list[tuple[int, float]]] = [[] for _ in queries]

@@ -48,6 +48,8 @@ class SlideGAR(Stage):
     max_tokens: int = 500
     prompt: str = "v1"
     temperature: float | None = None
+    repeat: int = 0
+    """Another number asks the same questions again, to see how much the answers vary."""
 
     def __post_init__(self) -> None:
         require(2 <= self.window <= self.top, self, "window must be from 2 to top")
@@ -106,7 +108,7 @@ class SlideGAR(Stage):
         sizes = [len(slides[i].window) for i in active]
         answers = ask(
             services, self.model, prompts, schema=prompt.schema, max_tokens=self.max_tokens,
-            temperature=self.temperature or 0.0,
+            temperature=self.temperature or 0.0, repeat=self.repeat,
             usable=lambda at, answer: read_order(answer.text, sizes[at], sizes[at]) is not None,
         )  # fmt: skip
         failed: list[SurefindError] = []

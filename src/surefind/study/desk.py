@@ -36,6 +36,8 @@ class Options:
     """Specs of encoders. One takes the place of the default everywhere; more are compared, in studies that do so."""
     cheaper_llm: str = ""
     """A second language model, in studies that compare two."""
+    repeats: int = 1
+    """How often the rows of language models are run, in studies that say how much they vary."""
     winner: str = ""
     """The layout of later stages, in studies that choose one; "" is the best one measured."""
 

@@ -12,6 +12,7 @@ from surefind.bench.plan import Contender
 from surefind.errors import UsageError, choices
 from surefind.prompts.values import Calls
 from surefind.study import studies
+from surefind.study.corpora import WritesExam
 from surefind.study.desk import RunContext
 from surefind.study.tables import TableSpec
 from surefind.study.values import Result
@@ -60,8 +61,12 @@ class Study:
     """Whether it compares several encoders (`--encoder`); other studies take one."""
     compares_models: bool = False
     """Whether it has a row for a cheaper language model (`--cheaper-llm`)."""
+    repeats: bool = False
+    """Whether it repeats the calls of some rows, to see how much they vary (`--repeats`)."""
     layout: str = ""
     """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
+    exam: WritesExam | None = None
+    """Writes the questions that are asked if none are chosen; None for known-item questions."""
     layouts: Mapping[str, str] = field(default_factory=dict)
     """The layouts that it compares, of which later stages use one (`--winner`), by name."""
 

@@ -71,7 +71,7 @@ def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ..
     if not isinstance(text, str) or not isinstance(answer, str) or not answer.strip() or not terms(text):
         return "no question and answer"
     text, answer = " ".join(text.split()), answer.strip()
-    if _ABOUT_ITSELF.search(text):
+    if mentions_its_passage(text):
         return "mentions its passage"
     if count_words(answer) > _MAX_ANSWER_WORDS:
         return "the answer is too long"
@@ -84,6 +84,11 @@ def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ..
             others = (*passages[:i], *passages[i + 1 :])
             return Question(text, passage.text[slice(*span)], (passage, *others), start, end, shared)
     return "the answer is not an exact substring"
+
+
+def mentions_its_passage(text: str) -> bool:
+    """Whether a question speaks of the text that it was made from."""
+    return _ABOUT_ITSELF.search(text) is not None
 
 
 def find_answer(answer: str, text: str) -> tuple[int, int] | None:

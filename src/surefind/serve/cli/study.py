@@ -68,6 +68,12 @@ def study(
             autocompletion=_complete.stages("embed"),
         ),
     ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats", min=1, help="Run the rows of language models this often, to see how much they vary (±)."
+        ),
+    ] = 1,
     winner: Annotated[
         str,
         typer.Option(
@@ -138,13 +144,17 @@ def study(
         raise UsageError("--offline leaves language models out, and --llm chooses one. Leave one of the two out.")
     chosen = find_study(name)
     chosen.chosen(only or ())
-    options = _options(chosen, layout, encoder, cheaper_llm, winner, only or ())
+    options = _options(chosen, layout, encoder, cheaper_llm, winner, repeats, only or ())
     for model in filter(None, (llm, cheaper_llm)):
         parse_model(model)
     asked = questions if questions is not None else chosen.questions
-    wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
+    access = Access.of(*(group or ()))
+    wanted = Wanted(
+        tuple(exam or ()), tuple(beir or ()), split, asked, seed, access, llm, offline or dry_run, chosen.exam
+    )
     with progress(quiet=as_json) as report:
-        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
+        paying = partial(agree, budget=budget, yes=yes, quiet=as_json)
+        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True), paying)
         tell_problems(*(one.kb for one in collections))
         home = collections[0].kb
         options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
@@ -171,7 +181,13 @@ def study(
 
 
 def _options(
-    study: Study, layout: str, encoders: list[str] | None, cheaper_llm: str, winner: str, only: Sequence[str]
+    study: Study,
+    layout: str,
+    encoders: list[str] | None,
+    cheaper_llm: str,
+    winner: str,
+    repeats: int,
+    only: Sequence[str],
 ) -> Options:
     """Reads the options, before questions are written or documents are synced."""
     from surefind import spec
@@ -182,6 +198,8 @@ def _options(
         raise UsageError("This study compares no encoders. Give one --encoder, or take support-chatbot.")
     if cheaper_llm and not study.compares_models:
         raise UsageError("This study compares no language models. Leave --cheaper-llm out, or take support-chatbot.")
+    if repeats > 1 and not study.repeats:
+        raise UsageError("This study repeats no rows. Leave --repeats out, or take support-chatbot.")
     if layout == "paper" and not study.layout:
         raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
     if layout and all(stage.own_layouts for stage in study.chosen(only)):
@@ -193,7 +211,8 @@ def _options(
     for encoder in encoders or ():
         spec.make("embed", encoder)
     text = study.layout if layout == "paper" else layout
-    return Options(str(Layout.read(text)) if text else "", False, tuple(encoders or ()), cheaper_llm, winner)
+    chosen = str(Layout.read(text)) if text else ""
+    return Options(chosen, False, tuple(encoders or ()), cheaper_llm, repeats, winner)
 
 
 def _tell_own_layouts(run: StudyRun) -> None:
