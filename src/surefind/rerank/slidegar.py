@@ -4,11 +4,12 @@ The model orders the first `window` passages. The better part is carried into th
 alternately with neighbours of the carried passages and with the next passages of the ranking. So a passage that no
 retriever returned can reach the top, with the same number of calls as plain sliding windows:
 
-    calls per query = 1 + ceil((top - window) / step)
+    calls per query = (1 + ceil((top - window) / step)) · 2        once each with reverse=false
 
-Neighbours are the nearest passages by the pipeline's vectors (by their words if it has none), and only those that the
-caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney and Anand, Guiding retrieval
-using LLM-based listwise rankers, ECIR 2025; the support-chatbot study, 4.6.2.
+By default each window is shown a second time in the reverse order, and a passage rises only as far as both answers
+raise it (`surefind.llm.readings`). Neighbours are the nearest passages by the pipeline's vectors (by their words if it
+has none), and only those that the caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney
+and Anand, Guiding retrieval using LLM-based listwise rankers, ECIR 2025; the support-chatbot study, 4.6.2.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, check_temperature, note_failures
-from surefind.llm.listwise import SCHEMA, ListPrompt
-from surefind.llm.permutation import NO_ORDER, in_order, read_order
+from surefind.llm.ask import check_temperature, note_failures
+from surefind.llm.listwise import ListPrompt, ask_orders
+from surefind.llm.permutation import in_order
+from surefind.llm.readings import Readings, note_agreement
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Passages, PassageSource, Services
 from surefind.rerank._order import reordered
@@ -44,6 +46,7 @@ class SlideGAR(Stage):
     window: int = 20
     step: int = 10
     neighbours: int = 8
+    reverse: bool = True
     passage_tokens: int = 300
     max_tokens: int = 500
     prompt: str = "v1"
@@ -58,9 +61,8 @@ class SlideGAR(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         tokens = estimate.passages(work, self.window, self.passage_tokens)
-        return estimate.calls(
-            self.model, work.queries * calls(self.top, self.window, self.step), tokens, 20 + 5 * self.window
-        )
+        windows = (2 if self.reverse else 1) * calls(self.top, self.window, self.step)
+        return estimate.calls(self.model, work.queries * windows, tokens, 20 + 5 * self.window)
 
     def stamp(self, services: Services) -> str:
         fingerprint = services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
@@ -75,13 +77,16 @@ class SlideGAR(Stage):
         ]
         active = [i for i, slide in enumerate(slides) if len(slide.window) > 1]
         failed: list[SurefindError] = []
-        windows = 0
+        every: list[Readings] = []
         while active:  # one window of every active query per turn, all asked together
-            windows += len(active)
-            active, reasons = self._turn(queries, slides, active, passages, services)
+            readings = self._readings(queries, slides, active, passages, services)
+            active, reasons = self._turn(slides, active, readings)
+            every += readings
             failed += reasons
+        windows = len(every)
         if windows and len(failed) == windows:
             raise failed[0]
+        note_agreement(every, self.window)
         note_failures(failed, windows, "kept the order of a window")
         adopted = sum(slide.adopted for slide in slides)
         if adopted:
@@ -89,38 +94,38 @@ class SlideGAR(Stage):
         decided = [in_order(slide.result) if len(slide.window) > 1 else [] for slide in slides]
         return reordered(rankings, decided, k, self.name)
 
-    def _turn(
+    def _readings(
         self,
         queries: Sequence[Query],
         slides: Sequence[Slide],
         active: Sequence[int],
         passages: Passages,
         services: Services,
-    ) -> tuple[list[int], list[SurefindError]]:
-        """Asks about one window of every active query; returns the queries with another window, and the errors."""
+    ) -> list[Readings]:
+        """Asks about one window of every active query."""
         prompt = ListPrompt.of(services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS))
-        prompts = [
-            prompt.messages(queries[i].text, passages[slides[i].window], self.window, self.passage_tokens)
-            for i in active
-        ]
-        sizes = [len(slides[i].window) for i in active]
-        answers = ask(
-            services, self.model, prompts, schema=SCHEMA, max_tokens=self.max_tokens,
-            temperature=self.temperature or 0.0,
-            usable=lambda at, answer: read_order(answer.text, sizes[at], sizes[at]) is not None,
+        return ask_orders(
+            services, self.model, prompt, [(queries[i].text, passages[slides[i].window]) for i in active], self.window,
+            reverse=self.reverse, passage_tokens=self.passage_tokens, max_tokens=self.max_tokens,
+            temperature=self.temperature,
         )  # fmt: skip
+
+    def _turn(
+        self, slides: Sequence[Slide], active: Sequence[int], readings: Sequence[Readings]
+    ) -> tuple[list[int], list[SurefindError]]:
+        """Takes the answers about one window of every active query; returns the queries with another window, and the
+        errors."""
         failed: list[SurefindError] = []
         more: list[int] = []
-        for i, size, answer in zip(active, sizes, answers, strict=True):
-            if isinstance(answer, SurefindError):  # an endpoint that fails would fail again: no more windows
-                slides[i].stop()
-                failed.append(answer)
-                continue
-            found = read_order(answer.text, size, size)
-            informs = found is not None and found.informs
-            if not informs:
-                failed.append(AnswerError(NO_ORDER))
-            if slides[i].answer(found.places if found is not None and informs else range(size)):
+        for i, reading in zip(active, readings, strict=True):
+            order = reading.order()
+            if isinstance(order, SurefindError):
+                failed.append(order)
+                if not isinstance(order, AnswerError):  # an endpoint that fails would fail again: no more windows
+                    slides[i].stop()
+                    continue
+                order = list(range(len(slides[i].window)))
+            if slides[i].answer(order):
                 more.append(i)
         return more, failed
 
