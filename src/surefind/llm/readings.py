@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from statistics import mean
 
 from surefind.errors import SurefindError
@@ -53,6 +54,13 @@ def merge(first: Sequence[int], second: Sequence[int]) -> list[int]:
 def both(first: int, second: int) -> int:
     """The place to which two readings raise a passage that they put at these places."""
     return 2 * max(first, second)
+
+
+def chance_of(shared: int, first: int, second: int, count: int) -> float:
+    """How likely two random choices of `first` and `second` out of `count` have so many in common: the upper tail of
+    the hypergeometric distribution."""
+    ways = [comb(first, i) * comb(count - first, second - i) for i in range(shared, min(first, second) + 1)]
+    return sum(ways) / comb(count, second)
 
 
 def raise_to(ranking: Sequence[int], places: Mapping[int, int]) -> list[int]:

@@ -7,11 +7,11 @@ that help, and either says that they suffice or asks for up to `branch` searches
 through the same retrievers and fuser as the question, under the same access mask, so the model sees nothing that the
 caller may not read. The result is the ranking with the evidence raised, then what only the model's searches found, by
 reciprocal rank: such a passage rises if the model calls it evidence. By default each step is asked twice, the second
-time with the passages reversed: evidence is what both answers name, and it rises only as far as both raise it
-(`surefind.llm.readings`). With reverse=false evidence comes first. At most 2 · `steps` calls per query. An answer that
-names every passage in the order given, or backwards, names none. A step without a usable answer ends the search with
-what was found; the trace shows every step.
-Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
+time with the passages reversed: evidence is what both answers name, and it rises only as far as both raise it, behind
+the first passage of the ranking (`surefind.llm.readings`): two answers about so few passages often agree by chance.
+With reverse=false evidence comes first. At most 2 · `steps` calls per query. An answer that names every passage in the
+order given, or backwards, names none. A step without a usable answer ends the search with what was found; the trace
+shows every step. Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.permutation import in_a_row, in_order, shown
-from surefind.llm.readings import both, raise_to
+from surefind.llm.readings import both, chance_of, raise_to
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Message, Workload
@@ -46,6 +46,8 @@ _SCHEMA = {
     "required": ["evidence", "enough", "searches"],
 }
 _FUSE = "rrf(k=60.0)"
+_CHANCE = 0.25
+"""Two answers that would have so much in common by chance name no evidence."""
 _MAX_CHARS = 300
 """Most characters of a search; longer ones are ignored."""
 
@@ -157,7 +159,13 @@ class Agentic(Stage):
                 continue
             named = [[view[n - 1] for n in reply[0]] for reply, view in zip(replies, shown_as[mine], strict=True)]
             common = [number for number in named[0] if number in named[-1]]
-            places = {number: both(*(one.index(number) for one in (named[0], named[-1]))) for number in common}
+            if (
+                self.reverse
+                and common
+                and chance_of(len(common), len(named[0]), len(named[1]), len(views[i])) > _CHANCE
+            ):
+                common = []
+            places = {number: 1 + both(*(one.index(number) for one in (named[0], named[-1]))) for number in common}
             common.sort(key=lambda number: places[number])
             state.seen |= set(views[i])
             state.evidence = list(dict.fromkeys(common + state.evidence))

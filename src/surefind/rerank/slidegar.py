@@ -6,10 +6,11 @@ retriever returned can reach the top, with the same number of calls as plain sli
 
     calls per query = (1 + ceil((top - window) / step)) · 2        once each with reverse=false
 
-By default each window is shown a second time in the reverse order, and a passage rises only as far as both answers
-raise it (`surefind.llm.readings`). Neighbours are the nearest passages by the pipeline's vectors (by their words if it
-has none), and only those that the caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney
-and Anand, Guiding retrieval using LLM-based listwise rankers, ECIR 2025; the support-chatbot study, 4.6.2.
+By default all windows are read a second time, with the passages of each reversed, and a passage rises only as far as
+both readings raise it (`surefind.llm.readings`). Neighbours are the nearest passages by the pipeline's vectors (by
+their words if it has none), and only those that the caller may read. A window without a usable answer keeps its order.
+Rathee, MacAvaney and Anand, Guiding retrieval using LLM-based listwise rankers, ECIR 2025; the support-chatbot study,
+4.6.2.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from surefind.llm import estimate
 from surefind.llm.ask import check_temperature, note_failures
 from surefind.llm.listwise import ListPrompt, ask_orders
 from surefind.llm.permutation import in_order
-from surefind.llm.readings import Readings, note_agreement
+from surefind.llm.readings import Readings, merge, note_agreement, unreversed
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Passages, PassageSource, Services
 from surefind.rerank._order import reordered
@@ -72,61 +73,71 @@ class SlideGAR(Stage):
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
         near = partial(self._near, passages)
-        slides = [
-            Slide(rankings.row(i)[0].tolist(), self.top, self.window, self.step, near) for i in range(len(queries))
-        ]
-        active = [i for i, slide in enumerate(slides) if len(slide.window) > 1]
+        passes = 2 if self.reverse else 1
+        heads = [rankings.row(i)[0].tolist() for i in range(len(queries))]
+        slides = [Slide(head, self.top, self.window, self.step, near) for head in heads for _ in range(passes)]
+        active = [at for at, slide in enumerate(slides) if len(slide.window) > 1]
         failed: list[SurefindError] = []
-        every: list[Readings] = []
-        while active:  # one window of every active query per turn, all asked together
-            readings = self._readings(queries, slides, active, passages, services)
-            active, reasons = self._turn(slides, active, readings)
-            every += readings
+        windows = 0
+        while active:  # one window of every active slide per turn, all asked together
+            windows += len(active)
+            active, reasons = self._turn(queries, slides, active, passages, services)
             failed += reasons
-        windows = len(every)
         if windows and len(failed) == windows:
             raise failed[0]
-        note_agreement(every, self.window)
         note_failures(failed, windows, "kept the order of a window")
         adopted = sum(slide.adopted for slide in slides)
         if adopted:
             note(f"{adopted} neighbours of good hits were looked at")
-        decided = [in_order(slide.result) if len(slide.window) > 1 else [] for slide in slides]
+        decided = [[] if len(head) < 2 else in_order(slides[i * passes].result) for i, head in enumerate(heads)]
+        if self.reverse:
+            merged = {i: self._merged(head, slides[2 * i : 2 * i + 2]) for i, head in enumerate(heads) if len(head) > 1}
+            decided = [in_order(merged[i][0]) if i in merged else [] for i in range(len(heads))]
+            note_agreement([readings for _, readings in merged.values()], self.window, lists=False)
         return reordered(rankings, decided, k, self.name)
 
-    def _readings(
+    def _merged(self, head: Sequence[int], slides: Sequence[Slide]) -> tuple[list[int], Readings]:
+        """Each passage as far up as both slides have it, and the two orders."""
+        every = list(dict.fromkeys([*head[: self.top], *(number for slide in slides for number in slide.result)]))
+        place = {number: at for at, number in enumerate(every)}
+        first, second = ([place[number] for number in dict.fromkeys([*slide.result, *every])] for slide in slides)
+        return [every[at] for at in merge(first, second)], Readings((first, second))
+
+    def _turn(
         self,
         queries: Sequence[Query],
         slides: Sequence[Slide],
         active: Sequence[int],
         passages: Passages,
         services: Services,
-    ) -> list[Readings]:
-        """Asks about one window of every active query."""
-        prompt = ListPrompt.of(services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS))
-        return ask_orders(
-            services, self.model, prompt, [(queries[i].text, passages[slides[i].window]) for i in active], self.window,
-            reverse=self.reverse, passage_tokens=self.passage_tokens, max_tokens=self.max_tokens,
-            temperature=self.temperature,
-        )  # fmt: skip
-
-    def _turn(
-        self, slides: Sequence[Slide], active: Sequence[int], readings: Sequence[Readings]
     ) -> tuple[list[int], list[SurefindError]]:
-        """Takes the answers about one window of every active query; returns the queries with another window, and the
-        errors."""
+        """Asks about one window of every active slide; returns the slides with another window, and the errors. Every
+        second slide of a query reads its windows backwards."""
+        prompt = ListPrompt.of(services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS))
+        passes = 2 if self.reverse else 1
+        backwards = [at % passes == 1 for at in active]
+        lists = [
+            (queries[at // passes].text, passages[slides[at].window[:: -1 if back else 1]])
+            for at, back in zip(active, backwards, strict=True)
+        ]
+        readings = ask_orders(
+            services, self.model, prompt, lists, self.window, reverse=False, passage_tokens=self.passage_tokens,
+            max_tokens=self.max_tokens, temperature=self.temperature,
+        )  # fmt: skip
         failed: list[SurefindError] = []
         more: list[int] = []
-        for i, reading in zip(active, readings, strict=True):
-            order = reading.order()
+        for at, back, reading in zip(active, backwards, readings, strict=True):
+            order, size = reading.order(), len(slides[at].window)
             if isinstance(order, SurefindError):
                 failed.append(order)
                 if not isinstance(order, AnswerError):  # an endpoint that fails would fail again: no more windows
-                    slides[i].stop()
+                    slides[at].stop()
                     continue
-                order = list(range(len(slides[i].window)))
-            if slides[i].answer(order):
-                more.append(i)
+                order = list(range(size))
+            elif back:
+                order = unreversed(order, self.window)
+            if slides[at].answer(order):
+                more.append(at)
         return more, failed
 
     def _near(self, passages: Passages, ids: Sequence[int]) -> list[int]:

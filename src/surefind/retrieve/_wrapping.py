@@ -9,20 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from math import comb
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from surefind import spec
+from surefind.llm.readings import chance_of
 from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings, ScoreArray, Signal
 
 Row = tuple[IdArray, ScoreArray]
 _HEAD = 10
 """Passages of two rankings that are compared."""
-_CHANCE = 0.05
+_CHANCE = 0.01
 """Two rankings are related if they share so many passages that chance alone would do so more rarely."""
 
 
@@ -99,7 +99,7 @@ def related(question: IdArray, other: IdArray, population: int) -> bool:
     question's own ranking than chance would. Words that are not, because the model wrote at random or about something
     else, would lead the search away.
 
-        P(shared >= s) = Σ_{i >= s} C(h, i) C(n - h, h - i) / C(n, h) <= 0.05        h: first passages, n: all
+        P(shared >= s) = Σ_{i >= s} C(h, i) C(n - h, h - i) / C(n, h) <= 0.01        h: first passages, n: all
 
     Half of the first passages are enough: among few passages, chance would give as many.
     """
@@ -108,5 +108,4 @@ def related(question: IdArray, other: IdArray, population: int) -> bool:
     shared, most = len(first & second), min(size, drawn)
     if not shared or 2 * shared >= most:
         return bool(shared)
-    ways = [comb(size, i) * comb(population - size, drawn - i) for i in range(shared, most + 1)]
-    return sum(ways) / comb(population, drawn) <= _CHANCE
+    return chance_of(shared, size, drawn, population) <= _CHANCE

@@ -18,19 +18,21 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 _BLOCK = re.compile(r"<(\w+)(?: (\d+))? ([0-9a-f]{12})>\n(.*?)\n</\1(?: \2)? \3>", re.DOTALL)
 _KINDS = {
-    "most relevant passages": "order", "Answer Yes or No": "judge", "Steps left": "gather", "weight from 0 to 1": "weigh",
-    "other queries": "rewrite", "that answers the query": "draft", "breaking points": "split",
+    "most relevant passages": "order", "Answer Yes or No": "judge", "Steps left": "gather",
+    "weight from 0 to 1": "weigh", "other queries": "rewrite", "that answers the query": "draft",
+    "breaking points": "split",
     "succinct context": "place", "pairwise relationships": "extract", "Write the questions": "question",
     "behind every sentence": "answer",
 }  # fmt: skip
 """What a prompt asks for, by words of it."""
 _WORDS = (
-    "account branch member invoice travel policy manager printer network password salary holiday contract supplier form "
-    "deadline meeting office report budget training safety visitor backup server email phone parking insurance audit"
+    "account branch member invoice travel policy manager printer network password salary holiday contract supplier "
+    "form deadline meeting office report budget training safety visitor backup server email phone parking insurance"
 ).split()
 
 
@@ -81,7 +83,7 @@ def _formed(asked: _Asked, numbers: list[int], words: str, weights: list[float])
     forms: dict[str, Any] = {
         "order": {"ranking": numbers},
         "gather": {"evidence": numbers[:3], "enough": False, "searches": [words]},
-        "weigh": dict(zip(asked.names, weights, strict=True)),
+        "weigh": dict(zip(asked.names, weights, strict=False)),
         "rewrite": {"queries": [words, f"{words} rules", f"about {words}"]},
         "extract": {"entities": [{"text": word, "type": "thing", "relationships": []} for word in words.split()]},
         "question": {"questions": [{"question": f"{words}?", "answer": words}]},
@@ -114,7 +116,7 @@ def _random(prompt: str) -> ScriptedAnswer:
     asked = _asked(prompt)
     dice = random.Random(hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=8).digest())
     cuts = [0.0, *sorted(round(dice.random(), 2) for _ in asked.names[1:]), 1.0]
-    weights = [round(high - low, 2) for low, high in zip(cuts, cuts[1:], strict=False)]
+    weights = [round(high - low, 2) for low, high in pairwise(cuts)]
     numbers = dice.sample(range(1, asked.count + 1), asked.count) or [dice.randrange(1, 30) for _ in range(3)]
     text = _formed(asked, numbers, " ".join(dice.sample(_WORDS, 6)), weights)
     return ScriptedAnswer(text, _yes(min(0.99, max(0.01, dice.random()))))

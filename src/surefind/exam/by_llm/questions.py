@@ -10,6 +10,9 @@ from typing import Any
 from surefind.exam._words import terms
 from surefind.exam.by_llm.passages import SourcePassage
 from surefind.llm.reply import read_object, same_words
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Message
+from surefind.protocols import Services
 from surefind.text.scripts import count_words
 
 SCHEMA: dict[str, Any] = {
@@ -24,6 +27,7 @@ SCHEMA: dict[str, Any] = {
         }
     },
 }
+_SINGLE = ("exam_single", "v1", ("title", "passage"))
 MAX_PER_CALL = 3
 """Most questions taken from one call."""
 _MAX_ANSWER_WORDS = 60
@@ -43,6 +47,12 @@ _ABOUT_TITLE = re.compile(
 """Questions that every document answers, so that no search can find the right one."""
 _ALIKE = 0.8
 """Share of terms in common at which two questions with the same answer count as one."""
+
+
+def single_prompt(passage: SourcePassage, services: Services) -> list[Message]:
+    """The prompt that asks for questions on one passage."""
+    title = Data("title", passage.title or passage.document)
+    return services.prompt(*_SINGLE).messages(title=title, passage=Data("passage", passage.text))
 
 
 @dataclass(frozen=True)

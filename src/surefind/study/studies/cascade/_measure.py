@@ -31,7 +31,7 @@ PIPELINES = {
     paper.BI: "dense + sparse >> rrf(k=60)",
     paper.TRI: _TRI,
     paper.CE: _CE,
-    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, max_tokens=250)",
+    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, reverse=false, max_tokens=250)",
 }
 _PARTS = 20
 """The simplex of weights in steps of 0.05."""
@@ -70,8 +70,8 @@ def fusions(desk: RunContext, before: Before) -> list[Contender]:
     if tuned := before.get("tuning", {}).get("weights"):
         weights[paper.TUNED] = tuple(tuned)
     fusers = {name: f"weighted(weights={list(given)}, missing=score)" for name, given in weights.items()}
-    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score)"
-    fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score)"
+    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score, reverse=false)"
+    fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score, reverse=false)"
     return desk.contenders({name: f"{_THREE} >> {fuser}" for name, fuser in fusers.items()})
 
 
@@ -116,7 +116,7 @@ def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
 
 
 def timed(desk: RunContext, before: Before) -> list[Contender]:
-    weights = f"{_THREE} >> llm_weights(mode=query)"
+    weights = f"{_THREE} >> llm_weights(mode=query, reverse=false)"
     return [desk.contender(name, text) for name, text in ((paper.CE, _CE), (paper.FULL, PIPELINES[paper.FULL]))] + [
         desk.contender("Weight Assignment", weights)
     ]

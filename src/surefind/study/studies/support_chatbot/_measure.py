@@ -30,7 +30,7 @@ MEASURES = ("R@10", "R@50", "nDCG@10", "nDCG@50")
 UNTUNED, TUNED = "your encoder", "your encoder, fine-tuned"
 SECOND = f"{paper.CHAMPION} + another encoder"
 _BM25 = "bm25"
-_LIST = LLMListwise(top=50, keep=10)
+_LIST = LLMListwise(top=50, keep=10, reverse=False)
 _CE = "cross_encoder(top=50, keep=50, blend=1.0)"
 
 
@@ -121,7 +121,7 @@ def reranked(desk: RunContext, before: Before) -> list[Contender]:
             paper.CHAMPION: base,
             paper.CE: f"{base} >> {_CE}",
             paper.LLM: f"{base} >> {_LIST}",
-            paper.SLIDE: f"{base} >> slidegar(top=50)",
+            paper.SLIDE: f"{base} >> slidegar(top=50, reverse=false)",
             paper.BM25: _BM25,
             paper.BM25_CE: f"{_BM25} >> {_CE}",
             paper.BM25_LLM: f"{_BM25} >> {_LIST}",
