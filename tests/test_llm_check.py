@@ -1,4 +1,4 @@
-"""`surefind llm check`: a model that can do the tasks is fit, one that cannot is unfit, and unfit models are refused."""
+"""`surefind llm check`: a model that can do the tasks is fit, one that cannot is unfit, and is refused."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Home, surefind
+from exam_helpers import surefind
+from helpers import Home
 from llm_server import LLMServer
 from llm_steps import BLOCK
 from surefind import spec

@@ -70,11 +70,19 @@ def test_whatever_the_reply_the_result_is_a_permutation(reply: str, count: int, 
 
 
 def test_a_passage_rises_only_as_far_as_both_readings_raise_it() -> None:
-    assert merge([2, 0, 1], [2, 0, 1]) == [2, 0, 1]
-    assert merge([2, 1, 0], [0, 1, 2]) == [0, 1, 2]  # nobody rises: place 2 is last in the second reading
-    # Place 4 is second in both readings: it rises to 2 · 1 = 2, before place 2, which stays. The others do not rise.
-    assert merge([0, 4, 1, 2, 3], [3, 4, 0, 1, 2]) == [0, 1, 4, 2, 3]
-    assert merge([1, 0], [1, 0]) == [1, 0]
+    assert merge([2, 1, 0], [0, 1, 2], 3) == [0, 1, 2]  # nobody rises: place 2 is last in the second reading
+    # Place 4 is second in both readings: it rises to 3 · 1 = 3, before place 3, which stays. The others do not rise.
+    assert merge([0, 4, 1, 2, 3], [3, 4, 0, 1, 2], 5) == [0, 1, 2, 4, 3]
+
+
+def test_a_passage_becomes_first_only_if_chance_would_hardly_agree_so_well() -> None:
+    # Of 6 passages: the same first by chance in 1 of 6 lists, and the same next three of 5 in 1 of 10 of them.
+    assert merge([5, 1, 2, 3, 0, 4], [5, 3, 1, 2, 4, 0], 6) == [5, 0, 1, 2, 3, 4]
+    assert merge([5, 1, 2, 3, 0, 4], [5, 4, 1, 2, 3, 0], 6) == [0, 5, 1, 2, 3, 4]
+    assert merge([4, 0, 1, 2, 3], [4, 0, 1, 2, 3], 5) == [0, 4, 1, 2, 3]  # 1 of 5 · 1 of 4: too few passages
+    # Of 50, the same first is enough: 1 of 50. If one was to be named, the next three say nothing.
+    assert merge([9, *range(9), *range(10, 50)], [9, *range(9), *range(10, 50)], 1)[0] == 9
+    assert merge([9, *range(9), *range(10, 20)], [9, *range(9), *range(10, 20)], 1)[0] == 0
 
 
 def test_agreement_and_position_bias_by_hand() -> None:

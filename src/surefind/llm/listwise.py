@@ -94,7 +94,7 @@ def ask_orders(
     for at in range(1, len(orders), 2) if reverse else ():
         backwards = orders[at]
         orders[at] = backwards if isinstance(backwards, SurefindError) else unreversed(backwards, keep)
-    return [Readings(tuple(orders[at : at + passes])) for at in range(0, len(orders), passes)]
+    return [Readings(tuple(orders[at : at + passes]), keep) for at in range(0, len(orders), passes)]
 
 
 def order_of(answer: Completion | SurefindError, count: int, keep: int) -> list[int] | SurefindError:

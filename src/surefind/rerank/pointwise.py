@@ -69,7 +69,7 @@ class Pointwise(Stage):
         failed: list[SurefindError] = []
         read: list[Readings] = []
         for i, readings in zip(active, scored, strict=True):
-            reading = Readings(tuple(_order(values) for values in readings))
+            reading = Readings(tuple(_order(values) for values in readings), len(heads[i]))
             order = reading.order()
             if isinstance(order, SurefindError):
                 failed.append(order)
