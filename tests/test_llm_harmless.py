@@ -30,12 +30,12 @@ from surefind.types import Floats, Query
 pytest.importorskip("httpx")
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
-QUESTIONS = 58
+QUESTIONS = 43
 HYBRID = "bm25 + dense >> convex(alpha=0.5)"
 STEPS = {
     "llm_listwise": (HYBRID, f"{HYBRID} >> llm_listwise(model=MODEL, top=20, keep=10)"),
-    "slidegar": (HYBRID, f"{HYBRID} >> slidegar(model=MODEL, top=20, window=10, step=5)"),
-    "pointwise": (HYBRID, f"{HYBRID} >> pointwise(model=MODEL, top=8, keep=8)"),
+    "slidegar": (HYBRID, f"{HYBRID} >> slidegar(model=MODEL, top=15, window=10, step=5)"),
+    "pointwise": (HYBRID, f"{HYBRID} >> pointwise(model=MODEL, top=6, keep=6)"),
     "agentic": (HYBRID, f"{HYBRID} >> agentic(model=MODEL, steps=2)"),
     "hyde": ("dense", "hyde(retriever=dense, model=MODEL)"),
     "hyde of words": ("bm25", "hyde(retriever=bm25, model=MODEL)"),
@@ -107,8 +107,8 @@ def test_no_search_gets_significantly_worse(sample: Sample, step: str) -> None:
     ("step", "text"),
     [
         ("llm_listwise", f"{HYBRID} >> llm_listwise(model=MODEL, top=20, keep=10, reverse=false)"),
-        ("slidegar", f"{HYBRID} >> slidegar(model=MODEL, top=20, window=10, step=5, reverse=false)"),
-        ("pointwise", f"{HYBRID} >> pointwise(model=MODEL, top=8, keep=8, reverse=false)"),
+        ("slidegar", f"{HYBRID} >> slidegar(model=MODEL, top=15, window=10, step=5, reverse=false)"),
+        ("pointwise", f"{HYBRID} >> pointwise(model=MODEL, top=6, keep=6, reverse=false)"),
         ("agentic", f"{HYBRID} >> agentic(model=MODEL, steps=2, reverse=false)"),
     ],
 )

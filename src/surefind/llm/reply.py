@@ -44,8 +44,8 @@ def unfenced(text: str) -> str:
 
 
 def same_words(first: str, second: str) -> bool:
-    """Whether two texts have the same words in the same order."""
-    return _WORD.findall(first.casefold()) == _WORD.findall(second.casefold())
+    """Whether two texts have the same words, in any order."""
+    return sorted(_WORD.findall(first.casefold())) == sorted(_WORD.findall(second.casefold()))
 
 
 def repeats(text: str, source: str) -> bool:

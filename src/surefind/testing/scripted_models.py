@@ -1,7 +1,7 @@
 """Language models that cannot do what a step asks, as functions: prompt -> answer, in the form that the step expects.
 
     constant      the same answer to every question: the given order, equal weights, "yes" to everything
-    reversing     the given order backwards, and the words of the question backwards
+    reversing     the given order backwards, the words of the question backwards, and the opposite of what it said
     random        a valid answer without any sense, decided by a hash of the prompt
     truncating    the answer of `random`, cut in the middle
     echoing       the question, the example of the prompt or a copied fence
@@ -109,7 +109,8 @@ def _reversing(prompt: str) -> ScriptedAnswer:
     only = [0.0] * (len(asked.names) - 1) + [1.0]
     words = " ".join(reversed((asked.query or asked.text).split()))
     text = _formed(asked, [*range(asked.count, 0, -1)], words, only)
-    return ScriptedAnswer(text, _yes(0.5 if len(prompt) % 2 else 0.4))
+    query_first = prompt.rfind("<query ") < prompt.rfind("<passage ")
+    return ScriptedAnswer(text, _yes(0.6 if (len(prompt) % 2 == 1) is query_first else 0.4))
 
 
 def _random(prompt: str) -> ScriptedAnswer:
