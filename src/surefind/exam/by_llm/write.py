@@ -28,7 +28,7 @@ from surefind.errors import BudgetError, ExamError, SurefindError, choices
 from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, PassagePair, entities_of, pairs
 from surefind.exam.by_llm.passages import LIMITS, Kind, SourcePassage, drawn, passages, short
-from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
+from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions, single_prompt
 from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
 from surefind.kb import KnowledgeBase
@@ -154,7 +154,7 @@ class QuestionWriter:
             if not wave:
                 break
             tried += len(wave)
-            questions = self._checked(family, self._drafted(family, wave))
+            questions = self._checked(family, self._drafted(wave))
             for question in questions[: wanted - kept]:
                 self._written.queries.append(self._query(family, question))
                 kept += 1
@@ -195,19 +195,15 @@ class QuestionWriter:
 
     # ------------------------------------------------------------ asking
 
-    def _drafted(self, family: str, wave: Sequence[PassagePair | SourcePassage]) -> list[Question]:
-        if family == "sf1h":
-            template = self._prompt("exam_single", ("title", "passage"))
-        else:
-            template = self._prompt("exam_pair", ("passages", "names"))
+    def _drafted(self, wave: Sequence[PassagePair | SourcePassage]) -> list[Question]:
+        pair = self._prompt("exam_pair", ("passages", "names"))
         prompts = []
         for item in wave:
             if isinstance(item, SourcePassage):
-                values = {"title": Data("title", item.title or item.document), "passage": Data("passage", item.text)}
-                prompts.append(template.messages(**values))
+                prompts.append(single_prompt(item, self.kb.services))
             else:
                 shown = [Data("passage", p.text, number) for number, p in enumerate(item.passages, 1)]
-                prompts.append(template.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
+                prompts.append(pair.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
         made: list[Question] = []
         for item, reply in zip(wave, self._ask(prompts, SCHEMA, _TOKENS["write"]), strict=True):
             if reply is None:
