@@ -42,7 +42,7 @@ PATIENCE = HANGS / 2
 
 @pytest.fixture
 def home(tmp_path: Path, llm: LLMServer) -> Home:
-    made = Home(tmp_path / "kb", f'{WORDS}\n[llm]\nmodel = "{llm.model}"\nconcurrency = 2\n')
+    made = Home(tmp_path / "kb", f'{WORDS}\n[llm]\nmodel = "{llm.model}"\nconcurrency = 2\ncheck = false\n')
     for i in range(8):
         made.write(f"docs/{i}.md", f"# Note {i}\n\n{TEXT.format(i, 10 + i, 1900 + i)}\n")
     made.sync("docs")

@@ -57,13 +57,15 @@ def check_model(
     found: dict[str, TaskResult] = {}
     for number, name in enumerate(kinds):
         if report:
-            report(f"Checking {name}", number, len(kinds))
+            report("Checking the model", number, len(kinds))
         kind, why = KINDS[name], ""
         try:
             counted = kind.task(services, model)
         except AnswerError as error:
             counted, why = Counted(0, kind.tasks), str(error)
         found[name] = TaskResult(name, counted.right, counted.tasks, kind.chance, kind.useful, counted.bias, why)
+    if report:
+        report("Checking the model", len(kinds), len(kinds))
     services.meter.check()
     _store(kb, model, found)
     return found

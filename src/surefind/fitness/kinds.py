@@ -55,7 +55,7 @@ KINDS = {
         StepKind("rewrite", tasks.rewrite, "rewords the question", ("multi_query",), 0.1, 0.5, _N, _N, 0, 90),
         StepKind("split", tasks.split, "finds where topics change", ("llm_segments",), 0.25, 0.5, 12, 6, 200, 15),
         StepKind("place", tasks.place, "names the subject of the document", ("llm_context",), 0.1, 0.5, 8, 8, 100, 60),
-        StepKind("extract", tasks.extract, "extracts the names", ("llm", "graph_local"), 0.2, 0.5, 23, 8, 40, 150),
+        StepKind("extract", tasks.extract, "extracts the names", ("extract=llm", "graph_local"), 0.2, 0.5, 23, 8, 40, 150),
         StepKind("question", tasks.question, "writes a question that the passage answers",
                  ("exam write", "train encoder"), 0.1, 0.5, _N, _N, _PASSAGE, 120),
         StepKind("answer", tasks.answer, "answers where the passages do, and only there", ("ask",),
@@ -66,6 +66,8 @@ KINDS = {
 right passage first for about half of the questions, so `order` must do so more often; judging, weighing and answering
 have two outcomes, so half is chance."""
 _KIND_OF = {step: kind for kind in KINDS.values() for step in kind.steps}
+_STEPS = {"llm": "extract=llm"}
+"""Steps whose stage has another name."""
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,12 @@ def needs_of(stages: Iterable[object]) -> list[Need]:
     found: dict[Need, None] = {}
     for stage in stages:
         one = declared(stage)
-        kind = _KIND_OF.get(getattr(stage, "name", ""))
+        name = str(getattr(stage, "name", ""))
+        step = _STEPS.get(name, name)
+        kind = _KIND_OF.get(step)
         calls = one.llm_calls(_ONE)
         if kind and calls and calls.calls:
             model = getattr(stage, "llm", None) if hasattr(stage, "llm") else getattr(stage, "model", None)
-            found[Need(str(getattr(stage, "name", "")), kind.name, model)] = None
+            found[Need(step, kind.name, model)] = None
         found |= dict.fromkeys(needs_of(part for part in (one.inner, *one.uses) if part is not None))
     return list(found)

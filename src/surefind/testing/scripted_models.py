@@ -84,7 +84,7 @@ def _formed(asked: _Asked, numbers: list[int], words: str, weights: list[float])
         "order": {"ranking": numbers},
         "gather": {"evidence": numbers[:3], "enough": False, "searches": [words]},
         "weigh": dict(zip(asked.names, weights, strict=False)),
-        "rewrite": {"queries": [words, f"{words} rules", f"about {words}"]},
+        "rewrite": {"queries": [words] * 3},
         "extract": {"entities": [{"text": word, "type": "thing", "relationships": []} for word in words.split()]},
         "question": {"questions": [{"question": f"{words}?", "answer": words}]},
         "answer": {"sentences": [{"text": words, "passages": [1]}]},
