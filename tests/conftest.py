@@ -87,6 +87,18 @@ def _own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
     monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
 
 
+@pytest.fixture(autouse=True)
+def _unchecked_models(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripted models are used without being asked whether they are fit, except in the tests of that."""
+    if "checked_models" not in request.fixturenames:
+        monkeypatch.setattr("surefind.fitness.check.wanted", lambda kb: False)
+
+
+@pytest.fixture
+def checked_models() -> None:
+    """Models are checked before their first use, as outside of tests."""
+
+
 @pytest.fixture(scope="module")
 def remembered_models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """The bundled models compute each vector and each score once in a run of the tests."""

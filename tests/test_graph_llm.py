@@ -283,7 +283,10 @@ def test_contract_of_retrievers(llm: LLMServer, tmp_path: Path, stage: str) -> N
 
 @pytest.mark.parametrize("stage", [GLOBAL, LOCAL])
 def test_benchmark_asks_once_and_again_for_another_model(home: Home, llm: LLMServer, stage: str) -> None:
-    llm.reply = lambda prompt: entities("Dana Whitfield") if "pairwise" in prompt else summary(prompt)
+    names = ("Dana Whitfield", "Oak Street")
+    llm.reply = lambda prompt: (
+        entities(*(name for name in names if name in prompt)) if "pairwise" in prompt else summary(prompt)
+    )
     for i in range(3):
         home.write(f"docs/{i}.md", f"# Branch {i}\n\nAt Oak Street we met Dana Whitfield.")
     home.sync("docs")
@@ -324,5 +327,10 @@ def test_reading_passages_is_quoted_and_not_begun_before(home: Home, llm: LLMSer
 
 def test_neighbours_are_sought_by_words_where_the_pipeline_is_of_the_graph(llm: LLMServer) -> None:
     llm.say('{"ranking": [1]}')
-    found = run("ppr(seed=[bm25]) >> slidegar(top=4, window=2, step=1)", services_for(llm), ["Lee Ashby"], chunks=BANK)
+    found = run(
+        "ppr(seed=[bm25]) >> slidegar(reverse=false, top=4, window=2, step=1)",
+        services_for(llm),
+        ["Lee Ashby"],
+        chunks=BANK,
+    )
     assert len(ordinals(found)) > 0

@@ -47,7 +47,7 @@ LAYERS = [
     {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
     {"search", "write", "desk", "settings"},
     {"kb", "answer"},
-    {"exam", "measure", "bench", "calibrate", "tune", "train"},
+    {"exam", "measure", "fitness", "bench", "calibrate", "tune", "train"},
     {"study"},
     {"adapters", "client", "serve", "__main__"},
 ]

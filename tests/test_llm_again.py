@@ -26,11 +26,13 @@ pytest.importorskip("httpx")
 
 DOCUMENT = Document("paper.md", "# Paper\n\n" + " ".join(f"Sentence number {i} speaks of {i // 5}." for i in range(20)))
 STEPS = {
-    "bm25 >> llm_listwise(top=4, keep=4)": ranking(lambda shown: [3, 4, 1, 2]),
-    "bm25 >> slidegar(top=4, window=3, step=1)": ranking(lambda shown: sorted(shown, reverse=True)),
-    "bm25 >> agentic(steps=1)": lambda prompt: json.dumps({"evidence": [2], "enough": True, "searches": []}),
-    "multi_query(retriever=bm25)": lambda prompt: json.dumps({"queries": ["vault log"]}),
-    "hyde(retriever=bm25)": lambda prompt: "The vault log is signed.",
+    "bm25 >> llm_listwise(reverse=false, top=4, keep=4)": ranking(lambda shown: [3, 4, 1, 2]),
+    "bm25 >> slidegar(reverse=false, top=4, window=3, step=1)": ranking(lambda shown: sorted(shown, reverse=True)),
+    "bm25 >> agentic(reverse=false, steps=1)": lambda prompt: json.dumps(
+        {"evidence": [2], "enough": True, "searches": []}
+    ),
+    "multi_query(retriever=bm25)": lambda prompt: json.dumps({"queries": ["petty cash safe"]}),
+    "hyde(retriever=bm25)": lambda prompt: "Petty cash is in the safe.",
     "bm25 + tfidf >> llm_weights": lambda prompt: json.dumps({"bm25": 1.0, "tfidf": 0.0}),
 }
 
@@ -60,7 +62,7 @@ def test_a_search_that_is_repeated_asks_again_and_keeps_the_better_answer(
 
 
 def test_log_probabilities_of_other_words_are_asked_for_again(llm: LLMServer, tmp_path: Path) -> None:
-    text = "bm25 >> pointwise(top=3, keep=3)"
+    text = "bm25 >> pointwise(reverse=false, top=3, keep=3)"
     llm.logprobs = {"maybe": -0.1}
     run(text, services(llm, tmp_path))
     llm.logprobs = {"yes": -0.1, "no": -2.4}
@@ -74,14 +76,14 @@ def test_within_a_run_a_useless_answer_is_not_asked_for_twice(llm: LLMServer, tm
     llm.say(WRONG)
     given = services(llm, tmp_path)
     for _ in range(3):
-        run("bm25 >> llm_listwise(top=4, keep=4)", given)
+        run("bm25 >> llm_listwise(reverse=false, top=4, keep=4)", given)
     assert len(llm.bodies) == 1
-    run("bm25 >> llm_listwise(top=4, keep=4)", services(llm, tmp_path))
+    run("bm25 >> llm_listwise(reverse=false, top=4, keep=4)", services(llm, tmp_path))
     assert len(llm.bodies) == 2
 
 
 def test_a_good_answer_beside_a_useless_one_is_not_paid_for_again(llm: LLMServer, tmp_path: Path) -> None:
-    text, queries = "bm25 >> llm_listwise(top=4, keep=4)", ["cash", "vault log", "two people", "safe"]
+    text, queries = "bm25 >> llm_listwise(reverse=false, top=4, keep=4)", ["cash", "vault log", "two people", "safe"]
     good = ranking(lambda shown: sorted(shown, reverse=True))
     llm.reply = lambda prompt: WRONG if "two people\n" in prompt[prompt.index("<query") :][:60] else good(prompt)
     run(text, services(llm, tmp_path), queries)
@@ -126,7 +128,7 @@ def home(tmp_path: Path, llm: LLMServer) -> Home:
 
 
 def bench(home: Home, *more: str) -> dict[str, Any]:
-    step = "bm25 >> llm_listwise(top=3, keep=3)"
+    step = "bm25 >> llm_listwise(reverse=false, top=3, keep=3)"
     ran = surefind("bench", "--exam", "e", "-p", "bm25", "-p", step, "--yes", "--json", *more, kb=home.folder)
     assert ran.code == 0, ran.err
     report: dict[str, Any] = ran.json

@@ -66,9 +66,9 @@ def steps(llm: LLMServer) -> list[str]:
     model = json.dumps(llm.model)
     return [
         "bm25",
-        f"bm25 >> llm_listwise(model={model}, top=3, keep=3)",
-        f"bm25 >> slidegar(model={model}, top=3, window=2, step=1)",
-        f"bm25 >> agentic(model={model}, steps=2)",
+        f"bm25 >> llm_listwise(reverse=false, model={model}, top=3, keep=3)",
+        f"bm25 >> slidegar(reverse=false, model={model}, top=3, window=2, step=1)",
+        f"bm25 >> agentic(reverse=false, model={model}, steps=2)",
         f"multi_query(retriever=bm25, model={model})",
         f"hyde(retriever=bm25, model={model})",
         f"bm25 + tfidf >> llm_weights(model={model})",
@@ -118,7 +118,7 @@ def test_another_model_in_the_settings_is_asked_anew(home: Home, llm: LLMServer,
 def test_effect_is_told_by_family(home: Home, llm: LLMServer) -> None:
     """The model puts the drawer first: right for `one`, wrong for `two`."""
     llm.reply = reply
-    made = report_of(home, "bm25", f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3)")
+    made = report_of(home, "bm25", f"bm25 >> llm_listwise(reverse=false, model={json.dumps(llm.model)}, top=3, keep=3)")
     before, after = (row["scores"] for row in made["rows"])
     (moved,) = made["rows"][1]["reranking"]
     for family, rows in {"one": (0, 1), "two": (2, 3)}.items():
@@ -155,7 +155,7 @@ def test_an_endpoint_that_fails_is_a_problem_of_the_report(home: Home, llm: LLMS
 
 def test_questions_that_went_without_an_answer_are_counted_and_asked_again(home: Home, llm: LLMServer) -> None:
     llm.reply = lambda prompt: "no" if "cash report" in prompt.lower().split("<query")[1][:60] else reply(prompt)
-    step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3)"
+    step = f"bm25 >> llm_listwise(reverse=false, model={json.dumps(llm.model)}, top=3, keep=3)"
     made = report_of(home, "bm25", step)
     assert "failed for 1 questions" in made["problems"][0]
 
@@ -174,7 +174,7 @@ def test_answers_of_the_fallback_are_a_problem_of_the_report(home: Home, llm: LL
 
 def test_a_spent_budget_stops_with_the_sum_and_goes_on_later(home: Home, llm: LLMServer) -> None:
     llm.reply = reply
-    step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=3, keep=3, max_tokens=1)"
+    step = f"bm25 >> llm_listwise(reverse=false, model={json.dumps(llm.model)}, top=3, keep=3, max_tokens=1)"
     plan = Plan(tuple(from_texts(["bm25", step], {})), EXAM, parse_measures(["RR@10"]))
     with home.open() as kb:
         kb.services.llm.chat(llm.model).price = Price(0.0, 1e6)  # a dollar a token of answer
@@ -197,7 +197,7 @@ def test_a_quote_is_an_upper_bound_that_is_not_far_off(home: Home, llm: LLMServe
     llm.logprobs = {"Yes": -0.1, "No": -2.0}
     text = " ".join(DOCUMENTS.values())
     work = Workload(len(EXAM.queries), 4, 4, tokens(len(text)) // 4, tokens(len(text)) // 4)
-    extra = f"bm25 >> pointwise(model={json.dumps(llm.model)}, top=3, keep=2)"
+    extra = f"bm25 >> pointwise(reverse=false, model={json.dumps(llm.model)}, top=3, keep=2)"
     for step in [*steps(llm)[1:], extra]:
         llm.bodies.clear()
         pipeline = Pipeline.parse(step)

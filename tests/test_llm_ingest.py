@@ -121,7 +121,7 @@ def test_all_chunks_of_a_document_share_the_beginning_of_their_prompts(llm: LLMS
 
 
 def test_context_is_cut_to_its_length(llm: LLMServer) -> None:
-    llm.say("word " * 1000)
+    llm.reply = lambda prompt: f"{len(llm.bodies)} " + "word " * 1000  # another one for each chunk
     (first, *_) = spec.make("enrich", "llm_context").enrich(DOCUMENT, chunks_of(), services_for(llm))
     assert count_tokens(first.context) == 150
 

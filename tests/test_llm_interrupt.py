@@ -42,7 +42,7 @@ PATIENCE = HANGS / 2
 
 @pytest.fixture
 def home(tmp_path: Path, llm: LLMServer) -> Home:
-    made = Home(tmp_path / "kb", f'{WORDS}\n[llm]\nmodel = "{llm.model}"\nconcurrency = 2\n')
+    made = Home(tmp_path / "kb", f'{WORDS}\n[llm]\nmodel = "{llm.model}"\nconcurrency = 2\ncheck = false\n')
     for i in range(8):
         made.write(f"docs/{i}.md", f"# Note {i}\n\n{TEXT.format(i, 10 + i, 1900 + i)}\n")
     made.sync("docs")
@@ -78,7 +78,9 @@ def kept(home: Home) -> int:
 
 def test_a_search_ends(home: Home, llm: LLMServer) -> None:
     llm.script = ["hang"]
-    assert interrupted(home, llm, 1, "search", "cash", "--rerank", "llm_listwise(top=5, keep=3)") == STOPPED
+    assert (
+        interrupted(home, llm, 1, "search", "cash", "--rerank", "llm_listwise(reverse=false, top=5, keep=3)") == STOPPED
+    )
 
 
 def test_a_sync_ends_and_pays_for_no_answer_twice(home: Home, llm: LLMServer) -> None:
@@ -101,7 +103,7 @@ def test_an_exam_ends_and_keeps_what_was_answered(home: Home, llm: LLMServer) ->
 
 def test_a_benchmark_ends(home: Home, llm: LLMServer) -> None:
     llm.script = ["hang"] * 9
-    plan = ("--per-family", "1", "--pipeline", "bm25 >> llm_listwise(top=5, keep=3)")
+    plan = ("--per-family", "1", "--pipeline", "bm25 >> llm_listwise(reverse=false, top=5, keep=3)")
     assert interrupted(home, llm, 1, "bench", *plan, "--yes").endswith(STOPPED)
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from surefind.chunk._breakpoints import chunk_range, read_breakpoints
 from surefind.fusion.weighing import check_weights, distributions, labels, rule_weights
-from surefind.llm.permutation import clip, merge, read_order
+from surefind.llm.permutation import clip, read_order
+from surefind.llm.readings import agreement, merge, position_bias
 from surefind.rerank._slide import Slide, calls
 from surefind.testing import rankings_of
 
@@ -68,12 +69,27 @@ def test_whatever_the_reply_the_result_is_a_permutation(reply: str, count: int, 
     assert found is None or sorted(found[0]) == list(range(count))
 
 
-def test_two_orders_are_believed_as_far_as_they_agree() -> None:
-    assert merge([2, 0, 1], [2, 0, 1], 3) == ([2, 0, 1], 1.0)
-    assert merge([2, 1, 0], [0, 1, 2], 3) == ([0, 1, 2], -1.0)
-    # They agree on two of three pairs, τ = 1/3. Positions: 0: 2/3 · 0 + 1/3 · 2, 1: 2/3 · 1 + 1/3 · 1, 2: 2/3 · 2 + 0.
-    order, agreement = merge([2, 1, 0], [2, 0, 1], 3)
-    assert (order, round(agreement, 3)) == ([0, 1, 2], 0.333)
+def test_a_passage_rises_only_as_far_as_both_readings_raise_it() -> None:
+    assert merge([2, 1, 0], [0, 1, 2], 3) == [0, 1, 2]  # nobody rises: place 2 is last in the second reading
+    # Place 4 is second in both readings: it rises to 3 · 1 = 3, before place 3, which stays. The others do not rise.
+    assert merge([0, 4, 1, 2, 3], [3, 4, 0, 1, 2], 5) == [0, 1, 2, 4, 3]
+
+
+def test_a_passage_becomes_first_only_if_chance_would_hardly_agree_so_well() -> None:
+    # Of 6 passages: the same first by chance in 1 of 6 lists, and the same next three of 5 in 1 of 10 of them.
+    assert merge([5, 1, 2, 3, 0, 4], [5, 3, 1, 2, 4, 0], 6) == [5, 0, 1, 2, 3, 4]
+    assert merge([5, 1, 2, 3, 0, 4], [5, 4, 1, 2, 3, 0], 6) == [0, 5, 1, 2, 3, 4]
+    assert merge([4, 0, 1, 2, 3], [4, 0, 1, 2, 3], 5) == [0, 4, 1, 2, 3]  # 1 of 5 · 1 of 4: too few passages
+    # Of 50, the same first is enough: 1 of 50. If one was to be named, the next three say nothing.
+    assert merge([9, *range(9), *range(10, 50)], [9, *range(9), *range(10, 50)], 1)[0] == 9
+    assert merge([9, *range(9), *range(10, 20)], [9, *range(9), *range(10, 20)], 1)[0] == 0
+
+
+def test_agreement_and_position_bias_by_hand() -> None:
+    assert agreement([2, 0, 1], [2, 0, 1], 3) == 1.0 and agreement([2, 1, 0], [0, 1, 2], 3) == -1.0
+    assert agreement([2, 1, 0], [2, 0, 1], 3) == pytest.approx(1 / 3)  # two of three pairs
+    assert position_bias([0, 1, 2], [2, 1, 0]) == 1.0  # what is shown first is preferred, whichever it is
+    assert position_bias([2, 1, 0], [0, 1, 2]) == -1.0 and position_bias([1, 0, 2], [1, 2, 0]) == 0.0
 
 
 def test_long_text_is_cut_after_whole_tokens() -> None:
@@ -143,7 +159,8 @@ def test_range_of_chunks_is_the_studys() -> None:
         ("0, 4", "0 is not a sentence number from 1 to 9"),
         ("4, 10", "10 is not a sentence number from 1 to 9"),
         ("-4", "-4 is not a sentence number from 1 to 9"),
-        ("1, 2, 3, 4, 5", "it gave 5 breaking points instead of 1 to 3"),
+        ("1, 2, 3, 4, 5", "it named sentences one after another, not where topics change"),
+        ("1, 3, 5, 7, 9", "it gave 5 breaking points instead of 1 to 3"),
         ("none", "it held no sentence numbers"),
         ("At 3 because " + "the topic changes " * 20, "it held more than a list of sentence numbers"),
     ],

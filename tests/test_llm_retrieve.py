@@ -54,9 +54,16 @@ def test_the_question_may_be_left_out(llm: LLMServer) -> None:
 
 
 def test_drafts_add_words_to_a_lexical_search(llm: LLMServer) -> None:
-    llm.say("vault log seven years")
+    llm.say("vault log seven years, the safe")
     assert ordinals(run("hyde(retriever=bm25)", services_for(llm), ["petty"]))[0] == 7
-    assert ordinals(run("hyde(retriever=bm25, query=false)", services_for(llm), ["petty"])) == [7, 6]
+    assert ordinals(run("hyde(retriever=bm25, query=false)", services_for(llm), ["petty"])) == [7, 6, 4, 5]
+
+
+@pytest.mark.parametrize("text", ["hyde(retriever=bm25)", "multi_query(retriever=bm25)"])
+def test_words_that_find_nothing_that_the_question_finds_are_not_used(llm: LLMServer, text: str) -> None:
+    llm.say('{"queries": ["vault log seven years"]}' if "multi" in text else "vault log seven years")
+    found = run(text, services_for(llm), ["petty"])
+    assert ordinals(found) == [4] and "nothing that the question finds" in found.trace[0].note
 
 
 def test_candidates_are_scored_by_the_drafted_point_too(llm: LLMServer) -> None:

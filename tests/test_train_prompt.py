@@ -106,7 +106,8 @@ def test_modes_show_the_example_and_the_better_prompt(home: Home, llm: LLMServer
             ask(
                 kb,
                 "cash amber",
-                pipeline=f"bm25 >> llm_listwise(model={model}, top=4, keep=2, mode={mode}, trained=mine)",
+                pipeline=f"bm25 >> llm_listwise(model={model}, reverse=false, top=4, keep=2, mode={mode}, "
+                "trained=mine)",
             )
     one_shot, meta = llm.bodies
     assert [m["role"] for m in one_shot["messages"]] == ["system", "user", "assistant", "user"]
@@ -149,7 +150,8 @@ def test_bench_asks_a_trained_prompt_only_what_it_did_not_learn_from(home: Home,
     exam = exam_of()
     with home.open() as kb:
         trainer(kb, exam, llm).train("mine")
-        step = f"bm25 >> llm_listwise(model={json.dumps(llm.model)}, top=4, keep=2, mode=meta, trained=mine)"
+        model = json.dumps(llm.model)
+        step = f"bm25 >> llm_listwise(reverse=false, model={model}, top=4, keep=2, mode=meta, trained=mine)"
         plan = Plan(tuple(from_texts(["bm25", step], {})), exam, parse_measures(["RR@10"]))
         report = run_bench(kb, plan, "").report
     assert report["exam"]["queries"] == sum(held_out(exam.queries))

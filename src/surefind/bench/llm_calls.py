@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from surefind.abilities import asks_llm, paid_calls
 from surefind.bench.plan import Contender, Plan
+from surefind.fitness.kinds import Need, needs_of
 from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
@@ -38,6 +39,11 @@ def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]
         path = f"{path} >> {later}"
         stages.append((path, later))
     return stages
+
+
+def plan_needs(kb: KnowledgeBase, plan: Plan) -> list[Need]:
+    """What the stages of a plan need a language model for."""
+    return needs_of(stage for contender in plan.contenders for _, stage in _stages(kb, contender))
 
 
 def _workload(kb: KnowledgeBase, queries: int) -> Workload:

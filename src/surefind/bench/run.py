@@ -14,6 +14,7 @@ from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import prior_table
 from surefind.bench.engine import OWNER, Bench, Outcome
+from surefind.bench.llm_calls import plan_needs
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import build_report
 from surefind.disk.folders import located, private_folder
@@ -25,10 +26,12 @@ from surefind.exam.known_item import GENERATOR, PER_FAMILY, generate, origin_of
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
+from surefind.fitness.check import checked, sentence
 from surefind.fuse.learned import Learned, question_key
 from surefind.inference.record import questions_trained_on
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress, Services
+from surefind.redact import redacted
 from surefind.retrieve.dense import Dense
 from surefind.search.reader import Searcher
 from surefind.settings.config import DATA_FOLDER, FILE_NAME
@@ -97,6 +100,13 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     titles = {document.id: document.title for document in documents}
     made = build_report(outcome, texts, titles, command)
     made["learned"] = [_learned(contender, kb.services) for contender in _trained(plan)]
+    checks = checked(kb, plan_needs(kb, plan))
+    made["model_checks"] = [
+        {"model": redacted(kb.services.chat_name(need.model)), "step": need.step, "verdict": one.verdict,
+         "figure": one.figure}
+        for need, one in checks
+    ]  # fmt: skip
+    made["verdict"] = "\n".join(filter(None, [made["verdict"], sentence(checks, kb.services.chat_name)]))
     if not made["problems"]:  # after a failure, the next run tries again
         bench.cache.put_data(key, made)
     return Finished(made, outcome)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from surefind.llm.permutation import in_a_row
+
 _SLACK = 3
 _MIN_CHUNKS = 2
 
@@ -32,6 +34,8 @@ def read_breakpoints(reply: str, sentences: int, low: int, high: int) -> list[in
     outside = [point for point in points if not 0 < point < sentences]
     if outside:
         return f"{outside[0]} is not a sentence number from 1 to {sentences - 1}"
+    if in_a_row(points):
+        return "it named sentences one after another, not where topics change"
     if not low - 1 <= len(points) <= high - 1:
         return f"it gave {len(points)} breaking points instead of {low - 1} to {high - 1}"
     return points

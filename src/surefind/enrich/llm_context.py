@@ -3,24 +3,26 @@
 The context is indexed with the chunk's text ("agentic-1" of the agentic-knowledge-base study, on any chunker). In the
 prompt the document is first and the chunk last, so that the prompts of all chunks of a document begin alike; endpoints
 with a prefix cache charge less for that. One call per chunk, of about document_tokens + chunk tokens. If the model
-fails, the chunk gets no context and the sync reports it. The study asks at `temperature=0.2` (without it, the
-temperature is 0), with its own words (`prompt=paper`), the whole document (`document_tokens=null`) and up to 1,000
+fails, the chunk gets no context and the sync reports it; so it does if the answer repeats the chunk or the document, or
+is the same for every chunk of a document without a word of its title. The study asks at `temperature=0.2` (without it,
+the temperature is 0), with its own words (`prompt=paper`), the whole document (`document_tokens=null`) and up to 1,000
 tokens of an answer, all of which it keeps (`max_tokens=1000, context_tokens=1000`). Anthropic, Introducing contextual
 retrieval, 2024.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
-from surefind.errors import SurefindError
+from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, check_temperature, note_failures
-from surefind.llm.reply import without_reasoning
+from surefind.llm.reply import repeats, shares_words, unfenced
 from surefind.prompts.fence import Data
-from surefind.prompts.values import Calls, Workload
+from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Services
 from surefind.spec import Stage, require
 from surefind.text.tokens import token_spans
@@ -29,6 +31,8 @@ from surefind.types import Chunk, Document
 _SLOTS = ("document", "chunk")
 _ANSWER = 150
 """Tokens of a typical answer, at most, used for cost estimates."""
+_ALIKE = 3
+"""Chunks with the same context, from which on it is no coincidence."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,16 @@ class LLMContext(Stage):
             answers *= len(prompts)
         else:
             answers += send(prompts[1:])
-        failed = [answer for answer in answers if isinstance(answer, SurefindError)]
+        texts = [
+            _read(answer, document, chunk, self.context_tokens) for chunk, answer in zip(chunks, answers, strict=True)
+        ]
+        if _one_for_all(texts, document):
+            texts = [AnswerError("Every context was the same.")] * len(texts)
+        failed = [text for text in texts if isinstance(text, SurefindError)]
         note_failures(failed, len(chunks), f"no context in {document.id}")
         return [
-            chunk if isinstance(answer, SurefindError) else _with(chunk, answer.text, self.context_tokens)
-            for chunk, answer in zip(chunks, answers, strict=True)
+            chunk if isinstance(text, SurefindError) else replace(chunk, context=f"{chunk.context}\n{text}".strip())
+            for chunk, text in zip(chunks, texts, strict=True)
         ]
 
 
@@ -99,9 +108,20 @@ def around(document: Document, chunk: Chunk, tokens: int | None) -> str:
     return "\n\n".join(filter(None, [document.title, beginning, "[…]", part]))
 
 
-def _with(chunk: Chunk, reply: str, most: int) -> Chunk:
-    text = " ".join(without_reasoning(reply).split())
+def _read(answer: Completion | SurefindError, document: Document, chunk: Chunk, most: int) -> str | SurefindError:
+    """The context that a model wrote, or the error that says why there is none."""
+    if isinstance(answer, SurefindError):
+        return answer
+    text = " ".join(unfenced(answer.text).split())
     spans = token_spans(text)
     if len(spans) > most:
         text = text[: spans[most - 1][1]]
-    return replace(chunk, context=f"{chunk.context}\n{text}".strip())
+    if not text or repeats(text, chunk.text) or repeats(text, f"{document.title} {document.text}"):
+        return AnswerError("The context was empty, or repeated the text.")
+    return text
+
+
+def _one_for_all(texts: Sequence[str | SurefindError], document: Document) -> bool:
+    """Whether several chunks got one text that does not even name the document."""
+    found = {text for text in texts if isinstance(text, str)}
+    return len(texts) >= _ALIKE and len(found) == 1 and not shares_words(found.pop(), document.title)

@@ -29,6 +29,8 @@ _TOKENS = 1000
 """Tokens of an answer, at most."""
 _ANSWER = 400
 """Tokens of a typical answer, used for cost estimates."""
+_MAX_WORDS = 12
+"""Words of a name, at most: a longer text is a copied sentence."""
 _BATCH = 64
 """Passages per batch of parallel calls, between two reports of progress."""
 _SCHEMA: dict[str, Any] = {
@@ -119,6 +121,8 @@ def _read(text: str, answer: Completion | SurefindError) -> Extraction | Surefin
         return AnswerError("The model's answer contains no list of entities.")
     rows = [row for row in listed if isinstance(row, dict)]
     standing = {str(row.get("text", "")).strip(): row for row in rows if _places(text, str(row.get("text", "")))}
+    if rows and not standing:
+        return AnswerError("The text has none of the entities that the model named.")
     mentions = tuple(
         Mention(name, place, str(row.get("type", "")).strip())
         for name, row in standing.items()
@@ -138,7 +142,7 @@ def _lists(at: int, answer: Completion) -> bool:
 def _places(text: str, name: str) -> list[int]:
     """The numbers of the sentences that contain a name; empty if the text does not contain it."""
     wanted = " ".join(name.casefold().split())
-    if not wanted:
+    if not wanted or wanted.count(" ") >= _MAX_WORDS:
         return []
     spans = sentence_spans(text, 0, len(text))
     return [i for i, (start, end) in enumerate(spans) if wanted in " ".join(text[start:end].casefold().split())]

@@ -10,7 +10,11 @@
 
 The weights are checked: one for each ranking, each from 0 to 1, summing to 1. If the model fails or its weights are
 wrong, the study's rules apply: (dense .30, lexical .55, graph .15) for finance or numeric queries, (.55, .30, .15) for
-others. One call per query.
+others.
+
+By default the model is asked twice, the second time with the rankings in the reverse order, and moves the weights of
+the rules half as far as both answers do (`surefind.fusion.weighing.agreed`): two calls per query. With reverse=false it
+is asked once, as in the study, and its weights are used as they are.
 """
 
 from __future__ import annotations
@@ -20,14 +24,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
-from surefind.fusion.weighing import as_table, check_weights, distributions, labels, methods, rule_weights
+from surefind.fusion.weighing import agreed, as_table, check_weights, distributions, labels, methods, rule_weights
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
 from surefind.llm.trained import Weighed, trained_prompt
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
-from surefind.prompts.values import Calls, Message, Workload
+from surefind.prompts.values import Calls, Completion, Message, Workload
 from surefind.protocols import Services
 from surefind.running.notes import note
 from surefind.spec import Stage, require
@@ -53,6 +57,7 @@ class LLMWeights(Stage):
     mode: Literal["query", "informed"] = "informed"
     examples: str | None = None
     missing: Literal["score"] | None = None
+    reverse: bool = True
     prompt: str | None = None
 
     def __post_init__(self) -> None:
@@ -66,7 +71,8 @@ class LLMWeights(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         shown = 1 + (_EXAMPLES if self.examples else 0)
-        return estimate.calls(self.model, work.queries, 150 * shown if self.mode == "informed" else 0, 40)
+        calls = (2 if self.reverse else 1) * work.queries
+        return estimate.calls(self.model, calls, 150 * shown if self.mode == "informed" else 0, 40)
 
     def stamp(self, services: Services) -> str:
         words = f"{self._template(services).fingerprint}{self._examples(services)}"
@@ -86,35 +92,41 @@ class LLMWeights(Stage):
         """The weight of each ranking, for each query."""
         names = labels(rankings)
         signals = [ranking.signal for ranking in rankings]
-        prompts = [self._messages(query, rankings, i, services) for i, query in enumerate(queries)]
+        turns = [1, -1] if self.reverse else [1]
+        prompts = [
+            self._messages(query, rankings, i, turn, services) for i, query in enumerate(queries) for turn in turns
+        ]
         answers = ask(
             services, self.model, prompts, schema=_schema(names), max_tokens=_MAX_TOKENS,
             usable=lambda at, answer: isinstance(check_weights(read_object(answer.text), names), list),
         )  # fmt: skip
         made: list[list[float]] = []
         failed: list[SurefindError] = []
-        for query, answer in zip(queries, answers, strict=True):
-            found = answer if isinstance(answer, SurefindError) else check_weights(read_object(answer.text), names)
-            if isinstance(found, list):
-                made.append(found)
-            else:
-                failed.append(found if isinstance(found, SurefindError) else AnswerError(found))
-                made.append(rule_weights(query.text, signals))
+        for i, query in enumerate(queries):
+            rule = rule_weights(query.text, signals)
+            read = [_read(answer, names) for answer in answers[i * len(turns) : (i + 1) * len(turns)]]
+            failed += [one for one in read if isinstance(one, SurefindError)][:1]
+            found = [one for one in read if isinstance(one, list)]
+            whole = len(found) == len(turns)  # an answer whose second is missing has nothing to agree with
+            made.append(rule if not whole else found[0] if len(found) == 1 else agreed(found[0], found[1], rule))
         note_failures(failed, len(queries), "weights by rule")
         if len(queries) == 1:
             note("weights " + ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, made[0], strict=True)))
         return made
 
-    def _messages(self, query: Query, rankings: Sequence[Rankings], row: int, services: Services) -> list[Message]:
-        names = labels(rankings)
+    def _messages(
+        self, query: Query, rankings: Sequence[Rankings], row: int, turn: int, services: Services
+    ) -> list[Message]:
+        """The prompt for a query; `turn` is -1 if the rankings are shown backwards."""
+        names, rankings = labels(rankings)[::turn], rankings[::turn]
         shown: dict[str, Any] = {
             "query": Data("query", query.text),
-            "methods": methods(rankings),
+            "methods": methods(rankings, names),
             "format": "{" + ", ".join(f'"{name}": …' for name in names) + "}",
         }
         if self.mode == "informed":
-            shown["scores"] = distributions(rankings, row)
-            shown["examples"] = [Data("example", _written(one)) for one in self._examples(services, names)]
+            shown["scores"] = distributions(rankings, row, names)
+            shown["examples"] = [Data("example", _written(one)) for one in self._examples(services, names[::turn])]
         return self._template(services).messages(**shown)
 
     def _template(self, services: Services) -> Prompt:
@@ -137,6 +149,11 @@ class LLMWeights(Stage):
 def _written(example: Weighed) -> str:
     best = ", ".join(f'"{name}": {weight:g}' for name, weight in example.weights)
     return f"Query: {example.query}\n{example.scores}\nBest weights: {{{best}}}"
+
+
+def _read(answer: Completion | SurefindError, names: Sequence[str]) -> list[float] | SurefindError:
+    found = answer if isinstance(answer, SurefindError) else check_weights(read_object(answer.text), names)
+    return AnswerError(found) if isinstance(found, str) else found
 
 
 def _schema(names: Sequence[str]) -> dict[str, Any]:

@@ -41,10 +41,22 @@ def labels(rankings: Sequence[Rankings]) -> list[str]:
     return made
 
 
-def methods(rankings: Sequence[Rankings]) -> str:
-    return "\n".join(
-        f"- {label}: {_DESCRIBED[ranking.signal]}." for label, ranking in zip(labels(rankings), rankings, strict=True)
-    )
+def methods(rankings: Sequence[Rankings], names: Sequence[str]) -> str:
+    return "\n".join(f"- {name}: {_DESCRIBED[ranking.signal]}." for name, ranking in zip(names, rankings, strict=True))
+
+
+def agreed(first: Sequence[float], second: Sequence[float], otherwise: Sequence[float]) -> list[float]:
+    """The weights that two readings support: half of what both move the weights `otherwise` in the same direction.
+
+        w_i = o_i + ½ · m_i        m_i: the smaller of first_i - o_i and second_i - o_i, 0 if their signs differ
+
+    scaled to sum to 1. Two readings by a model that answers at random mostly differ, and half of a mistake costs less.
+    """
+    moved = []
+    for one, two, own in zip(first, second, otherwise, strict=True):
+        a, b = one - own, two - own
+        moved.append(own + (min(a, b, key=abs) / 2 if a * b > 0 else 0.0))
+    return [weight / sum(moved) for weight in moved]
 
 
 def check_weights(reply: Any, names: Sequence[str]) -> list[float] | str:
@@ -72,11 +84,11 @@ def rule_weights(query: str, signals: Sequence[Signal]) -> list[float]:
     return [weight / sum(raw) for weight in raw]
 
 
-def distributions(rankings: Sequence[Rankings], row: int) -> str:
+def distributions(rankings: Sequence[Rankings], row: int, names: Sequence[str] | None = None) -> str:
     """One line per ranking: its scores for this query, and how far it agrees with the others."""
     heads = [{int(o) for o in ranking.ids[row, :10] if o != PAD} for ranking in rankings]
     lines = []
-    for i, (label, ranking) in enumerate(zip(labels(rankings), rankings, strict=True)):
+    for i, (label, ranking) in enumerate(zip(names or labels(rankings), rankings, strict=True)):
         _, scores = ranking.row(row)
         others = set().union(*(head for j, head in enumerate(heads) if j != i))
         if not len(scores):

@@ -1,4 +1,6 @@
-"""Builds the prompt of a listwise reranker: instructions, an example if there is one, and the passages."""
+"""Asks a model to order lists of passages: instructions, an example if there is one, and the passages.
+
+With `reverse` each list is shown twice, the second time in the reverse order (`surefind.llm.readings`)."""
 
 from __future__ import annotations
 
@@ -7,11 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from surefind.llm.permutation import shown
+from surefind.errors import AnswerError, SurefindError
+from surefind.llm.ask import ask
+from surefind.llm.permutation import NO_ORDER, read_order, shown
+from surefind.llm.readings import Readings, unreversed
 from surefind.llm.trained import RankedExample
 from surefind.prompts.fence import Data
 from surefind.prompts.prompt import Prompt
-from surefind.prompts.values import Message
+from surefind.prompts.values import Completion, Message
+from surefind.protocols import Services
+from surefind.running.notes import note
 from surefind.types import Chunk
 
 _SCHEMA: dict[str, Any] = {
@@ -63,3 +70,48 @@ class ListPrompt:
     def _rendered(self, query: str, passages: Sequence[Data], keep: int) -> list[Message]:
         count = len(passages)
         return self.template.messages(query=Data("query", query), passages=passages, count=count, keep=min(keep, count))
+
+
+def ask_orders(
+    services: Services,
+    model: str | None,
+    prompt: ListPrompt,
+    lists: Sequence[tuple[str, Sequence[Chunk]]],
+    keep: int,
+    *,
+    reverse: bool,
+    passage_tokens: int,
+    max_tokens: int,
+    temperature: float | None = None,
+    repeat: int = 0,
+) -> list[Readings]:
+    """Asks for the `keep` best of each list (query, passages); all prompts are sent together."""
+    prompts: list[list[Message]] = []
+    for query, chunks in lists:
+        prompts.append(prompt.messages(query, chunks, keep, passage_tokens))
+        if reverse:
+            prompts.append(prompt.messages(query, chunks[::-1], keep, passage_tokens))
+    passes = 2 if reverse else 1
+    sizes = [len(chunks) for _, chunks in lists for _ in range(passes)]
+    answers = ask(
+        services, model, prompts, schema=prompt.schema, max_tokens=max_tokens, temperature=temperature or 0.0,
+        repeat=repeat,
+        usable=lambda at, answer: read_order(answer.text, sizes[at], keep) is not None,
+    )  # fmt: skip
+    orders = [order_of(answer, size, keep) for answer, size in zip(answers, sizes, strict=True)]
+    for at in range(1, len(orders), 2) if reverse else ():
+        backwards = orders[at]
+        orders[at] = backwards if isinstance(backwards, SurefindError) else unreversed(backwards, keep)
+    return [Readings(tuple(orders[at : at + passes]), keep) for at in range(0, len(orders), passes)]
+
+
+def order_of(answer: Completion | SurefindError, count: int, keep: int) -> list[int] | SurefindError:
+    """The places of all passages in the order of an answer, repaired; or the error that says why there is none."""
+    if isinstance(answer, SurefindError):
+        return answer
+    found = read_order(answer.text, count, keep)
+    if found is None or not found.informs:
+        return AnswerError(NO_ORDER)
+    if found.repaired:
+        note(f"order repaired: {'; '.join(found.repaired)}")
+    return found.places

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
 from surefind.llm.reply import read_object, without_reasoning
@@ -56,7 +56,7 @@ def read_order(reply: str, count: int, asked: int) -> Order | None:
     if len(named) < min(asked, count):
         repaired.append(f"{min(asked, count) - len(named)} missing numbers appended")
     rest = sorted(set(range(count)) - set(named))
-    return Order(named + rest, repaired, not _in_a_row(named))
+    return Order(named + rest, repaired, not in_a_row(named))
 
 
 def _numbers(reply: str) -> list[int]:
@@ -71,24 +71,10 @@ def _numbers(reply: str) -> list[int]:
     return [int(number) for number in re.findall(r"\d{1,9}", last)]
 
 
-def _in_a_row(named: Sequence[int]) -> bool:
+def in_a_row(named: Sequence[int]) -> bool:
+    """Whether numbers are neighbours in a row, up or down: they repeat a list, and say nothing about it."""
     steps = {second - first for first, second in pairwise(named)}
     return len(named) >= _ROW and steps in ({1}, {-1})
-
-
-def merge(first: Sequence[int], second: Sequence[int], keep: int) -> tuple[list[int], float]:
-    """Merges two orders of the same places, and says how far they agree: Kendall's τ over the first `keep` of both.
-
-        position(p) = (1 - t) · p + t · (first(p) + second(p)) / 2        t = max(0, τ), ties by place
-
-    Two readings by a model that answers at random agree by chance alone, so the given order stays nearly as it is."""
-    one, two = ({place: at for at, place in enumerate(order)} for order in (first, second))
-    pairs = list(combinations(sorted({*first[:keep], *second[:keep]}), 2))
-    same = sum(1 if (one[a] < one[b]) == (two[a] < two[b]) else -1 for a, b in pairs)
-    agreement = same / max(1, len(pairs))
-    trust = max(0.0, agreement)
-    position = [(1 - trust) * place + trust * (one[place] + two[place]) / 2 for place in range(len(first))]
-    return sorted(range(len(first)), key=lambda place: (position[place], place)), agreement
 
 
 def in_order(ids: Sequence[int]) -> list[tuple[int, float]]:

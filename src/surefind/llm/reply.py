@@ -16,6 +16,10 @@ _FENCE = re.compile(r"</?[a-z]{1,12}(?: \d{1,6})?(?: [0-9a-f]{12})?>|```\w{0,20}
 _WORD = re.compile(r"\w+")
 _START = re.compile(r'\{(?=\s*+")')
 """The start of an object that is not empty."""
+_REPEATED = 8
+"""Words from which on a piece of a text is a repetition."""
+_SHORT = 3
+"""Letters of a word that says little."""
 _MAX_READ_CHARS = 100_000
 _MAX_FAILURES = 1000
 """Starts that turn out to be no object, at most: each costs a time that grows with the length of the text before it."""
@@ -40,8 +44,20 @@ def unfenced(text: str) -> str:
 
 
 def same_words(first: str, second: str) -> bool:
-    """Whether two texts have the same words in the same order."""
-    return _WORD.findall(first.casefold()) == _WORD.findall(second.casefold())
+    """Whether two texts have the same words, in any order."""
+    return sorted(_WORD.findall(first.casefold())) == sorted(_WORD.findall(second.casefold()))
+
+
+def repeats(text: str, source: str) -> bool:
+    """Whether a text is only a piece of another one, word by word; a few words, such as a name, are no repetition."""
+    words, others = (f" {' '.join(_WORD.findall(one.casefold()))} " for one in (text, source))
+    return words.count(" ") > _REPEATED and words in others
+
+
+def shares_words(text: str, other: str) -> bool:
+    """Whether two texts have a word of some length in common."""
+    first, second = ({word for word in _WORD.findall(one.casefold()) if len(word) > _SHORT} for one in (text, other))
+    return bool(first & second)
 
 
 def _last_object(text: str) -> dict[str, Any] | None:

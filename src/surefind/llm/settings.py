@@ -25,6 +25,8 @@ class LLMSettings:
     requests_per_minute: int = 0
     budget: float | None = None
     """Dollars that a run may spend; None means no limit."""
+    check: bool = True
+    """Whether a model that failed the tasks of a step (`surefind llm check`) is refused for that step."""
     key_env: str = "LLM_API_KEY"
     """The environment variable with the key for models given as a URL (`https://…#model`)."""
     prices: Mapping[str, tuple[float, float]] = field(default_factory=dict)

@@ -57,6 +57,15 @@ class Prompt:
         parts = tuple((role, text.replace("$", "$$") if role == "system" else part) for role, part in self.parts)
         return replace(self, parts=parts)
 
+    def swapped(self, first: str, second: str) -> Prompt:
+        """Returns the prompt with two of its values in each other's place."""
+        other = {first: second, second: first}
+        parts = tuple(
+            (role, re.sub(rf"\$({first}|{second})\b", lambda found: f"${other[found[1]]}", part))
+            for role, part in self.parts
+        )
+        return replace(self, parts=parts)
+
     def messages(self, **values: Value) -> list[Message]:
         """Fills in the values and returns the messages to send, with data fenced."""
         shown = {name: _shown(value) for name, value in values.items()}

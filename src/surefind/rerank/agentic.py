@@ -5,9 +5,13 @@
 Each step is one call. The model sees the question, the evidence so far and the best new passages. It names the passages
 that help, and either says that they suffice or asks for up to `branch` searches, one for each missing fact. These run
 through the same retrievers and fuser as the question, under the same access mask, so the model sees nothing that the
-caller may not read. The result is the evidence, then everything that any search found, by reciprocal rank. At most
-`steps` calls per query. A step without a usable answer ends the search with what was found; the trace shows every step.
-Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
+caller may not read. The result is the ranking with the evidence raised, then what only the model's searches found, by
+reciprocal rank: such a passage rises if the model calls it evidence. By default each step is asked twice, the second
+time with the passages reversed: evidence is what both answers name, and it rises only as far as both raise it, behind
+the first passage of the ranking (`surefind.llm.readings`): two answers about so few passages often agree by chance.
+With reverse=false evidence comes first. At most 2 · `steps` calls per query. An answer that names every passage in the
+order given, or backwards, names none. A step without a usable answer ends the search with what was found; the trace
+shows every step. Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ from surefind import spec
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
-from surefind.llm.permutation import in_order, shown
+from surefind.llm.permutation import in_a_row, in_order, shown
+from surefind.llm.readings import both, chance_of, raise_to
 from surefind.llm.reply import read_object
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Message, Workload
@@ -41,6 +46,8 @@ _SCHEMA = {
     "required": ["evidence", "enough", "searches"],
 }
 _FUSE = "rrf(k=60.0)"
+_CHANCE = 0.25
+"""Two answers that would have so much in common by chance name no evidence."""
 _MAX_CHARS = 300
 """Most characters of a search; longer ones are ignored."""
 
@@ -55,6 +62,8 @@ class _Progress:
     """Passages to show next."""
     searches: list[str]
     evidence: list[int] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    """The place to which each evidence rises."""
     seen: set[int] = field(default_factory=set)
     log: list[str] = field(default_factory=list)
     failed: SurefindError | None = None
@@ -71,6 +80,7 @@ class Agentic(Stage):
     steps: int = 3
     look: int = 8
     branch: int = 3
+    reverse: bool = True
     passage_tokens: int = 200
     max_tokens: int = 500
     prompt: str = "v1"
@@ -83,7 +93,8 @@ class Agentic(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         tokens = estimate.passages(work, 2 * self.look, self.passage_tokens)
-        return estimate.calls(self.model, work.queries * self.steps, tokens, 40 + 20 * self.branch)
+        passes = 2 if self.reverse else 1
+        return estimate.calls(self.model, passes * work.queries * self.steps, tokens, 40 + 20 * self.branch)
 
     def stamp(self, services: Services) -> str:
         return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"
@@ -106,7 +117,7 @@ class Agentic(Stage):
             raise failed[0]
         note_failures(failed, total, "stopped early")
         self._add_notes(states)
-        return reordered(rankings, [_decided(state) for state in states], k, self.name)
+        return reordered(rankings, [_decided(state, self.reverse) for state in states], k, self.name)
 
     def _start(self, query: Query, rankings: Rankings, row: int) -> _Progress:
         before = _one(rankings, row)
@@ -123,28 +134,53 @@ class Agentic(Stage):
     ) -> dict[int, list[str]]:
         """Makes one call for each active query; returns the next searches of the queries that go on."""
         views = {i: [*states[i].evidence, *states[i].look] for i in active}
-        prompts = [self._messages(queries[i], states[i], views[i], step, passages, services) for i in active]
-        sizes = [len(view) for view in views.values()]
+        shown_as = [view for i in active for view in self._shown_as(views[i])]
+        owners = [i for i in active for _ in self._shown_as(views[i])]
+        prompts = [
+            self._messages(queries[i], states[i], view, step, passages, services)
+            for i, view in zip(owners, shown_as, strict=True)
+        ]
+        sizes = [len(view) for view in shown_as]
         answers = ask(
             services, self.model, prompts, schema=_SCHEMA, max_tokens=self.max_tokens,
             usable=lambda at, answer: not isinstance(read_step(answer.text, sizes[at]), SurefindError),
         )  # fmt: skip
+        read = [
+            answer if isinstance(answer, SurefindError) else read_step(answer.text, size)
+            for answer, size in zip(answers, sizes, strict=True)
+        ]
         wanted: dict[int, list[str]] = {}
-        for i, answer in zip(active, answers, strict=True):
-            state = states[i]
-            found = answer if isinstance(answer, SurefindError) else read_step(answer.text, len(views[i]))
-            if isinstance(found, SurefindError):
-                state.failed = found
+        passes = 2 if self.reverse else 1
+        for turn, i in enumerate(active):
+            state, mine = states[i], slice(turn * passes, (turn + 1) * passes)
+            replies = [reply for reply in read[mine] if not isinstance(reply, SurefindError)]
+            if len(replies) < passes:  # an answer whose second is missing has nothing to agree with
+                state.failed = next(reply for reply in read[mine] if isinstance(reply, SurefindError))
                 continue
-            numbers, enough, searches = found
+            named = [[view[n - 1] for n in reply[0]] for reply, view in zip(replies, shown_as[mine], strict=True)]
+            common = [number for number in named[0] if number in named[-1]]
+            if (
+                self.reverse
+                and common
+                and chance_of(len(common), len(named[0]), len(named[1]), len(views[i])) > _CHANCE
+            ):
+                common = []
+            places = {number: 1 + both(*(one.index(number) for one in (named[0], named[-1]))) for number in common}
+            common.sort(key=lambda number: places[number])
             state.seen |= set(views[i])
-            state.evidence = list(dict.fromkeys([views[i][number - 1] for number in numbers] + state.evidence))
-            new = [] if enough else self._new(searches, state)
+            state.evidence = list(dict.fromkeys(common + state.evidence))
+            state.places |= places
+            enough = all(reply[1] for reply in replies)
+            new = [] if enough else self._new([text for reply in replies for text in reply[2]], state)
             last = step == self.steps
-            state.log.append(_describe(step, len(numbers), enough, [] if last else new))
+            state.log.append(_describe(step, len(common), enough, [] if last else new))
             if new and not last:
                 wanted[i] = new
         return wanted
+
+    def _shown_as(self, view: list[int]) -> list[list[int]]:
+        """The orders in which passages are shown."""
+        return [view, view[::-1]] if self.reverse else [view]
 
     def _messages(
         self,
@@ -163,7 +199,8 @@ class Agentic(Stage):
 
     def _new(self, searches: Sequence[str], state: _Progress) -> list[str]:
         known = {text.casefold() for text in state.searches}
-        return [text for text in searches if text.casefold() not in known][: self.branch]
+        new = {text.casefold(): text for text in reversed(searches) if text.casefold() not in known}
+        return list(new.values())[::-1][: self.branch]
 
     def _search(
         self, states: Sequence[_Progress], wanted: dict[int, list[str]], source: PassageSource, depth: int
@@ -200,6 +237,8 @@ def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | Ans
     if not isinstance(numbers, list) or not isinstance(searches, list):
         return AnswerError("The answer's evidence and searches were not lists.")
     inside = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= count]
+    if in_a_row(inside):  # it repeats what it was given
+        inside = []
     texts = [" ".join(text.split()) for text in searches if isinstance(text, str)]
     return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _MAX_CHARS]
 
@@ -211,15 +250,17 @@ def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -
     return f"step {step}: {evidence} passages are evidence, {then}"
 
 
-def _decided(state: _Progress) -> list[tuple[int, float]]:
-    """The evidence, then the rest by reciprocal rank over all searches; empty if there is no evidence and no search."""
+def _decided(state: _Progress, reverse: bool) -> list[tuple[int, float]]:
+    """The ranking with the evidence raised, then what only the searches found; empty if there is neither."""
     if not state.evidence and len(state.lists) == 1:
         return []
     fuser = cast(Fuser, spec.make("fuse", _FUSE))
     width = sum(one.ids.shape[1] for one in state.lists)
     fused = fuser.fuse(state.lists, width) if len(state.lists) > 1 else state.lists[0]
-    rest = [number for number in fused.row(0)[0].tolist() if number not in set(state.evidence)]
-    return in_order([*state.evidence, *rest])
+    every = list(dict.fromkeys([*state.lists[0].row(0)[0].tolist(), *fused.row(0)[0].tolist()]))
+    if reverse:
+        return in_order(raise_to(every, state.places))
+    return in_order([*state.evidence, *(number for number in every if number not in set(state.evidence))])
 
 
 def _one(rankings: Rankings, row: int) -> Rankings:

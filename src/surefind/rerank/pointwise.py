@@ -2,9 +2,11 @@
 
     score(d) = P(yes) / (P(yes) + P(no))        from the log-probabilities of the first token of the answer
 
-Scores are comparable between queries, unlike places in a list, and a passage's position cannot influence the others.
-The endpoint must give log-probabilities; without them the ranking stays unchanged. One call per passage (`top` per
-query), of about passage_tokens tokens and one token of answer. Nogueira et al., Findings of EMNLP 2020; Liang et al.,
+By default each passage is judged twice, with the passage before the query and after it, and a passage rises only as far
+as both readings raise it (`surefind.llm.readings`); scores are then places. With reverse=false it is judged once, and
+the scores are comparable between queries. If all passages get the same score, nothing was judged and the ranking stays
+unchanged; so it does if the endpoint gives no log-probabilities. Two calls per passage (2 · `top` per query), each of
+about passage_tokens tokens and one token of answer. Nogueira et al., Findings of EMNLP 2020; Liang et al.,
 HELM, 2022.
 """
 
@@ -18,16 +20,19 @@ from typing import ClassVar
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
-from surefind.llm.permutation import describe
+from surefind.llm.permutation import describe, in_order
+from surefind.llm.readings import Readings, note_agreement
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Message, Workload
 from surefind.protocols import Passages, Services
 from surefind.rerank._order import reordered
 from surefind.spec import Stage, require
-from surefind.types import Query, Rankings
+from surefind.types import Chunk, Query, Rankings
 
 _ALTERNATIVES = 10
 _SLOTS = ("passage", "query")
+_ALIKE = 1e-6
+"""Likelihoods that differ by less are the same."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Pointwise(Stage):
     top: int = 20
     keep: int = 10
     passage_tokens: int = 300
+    reverse: bool = True
     prompt: str = "v1"
 
     def __post_init__(self) -> None:
@@ -46,7 +52,9 @@ class Pointwise(Stage):
         require(self.passage_tokens >= 1, self, "passage_tokens must be at least 1")
 
     def llm_calls(self, work: Workload) -> Calls:
-        return estimate.calls(self.model, work.queries * self.top, estimate.passages(work, 1, self.passage_tokens), 1)
+        passes = 2 if self.reverse else 1
+        tokens = estimate.passages(work, 1, self.passage_tokens)
+        return estimate.calls(self.model, passes * work.queries * self.top, tokens, 1)
 
     def stamp(self, services: Services) -> str:
         return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"
@@ -54,15 +62,40 @@ class Pointwise(Stage):
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
-        template = services.prompt(self.name, self.prompt, _SLOTS)
         heads = [rankings.row(i)[0][: self.top].tolist() for i in range(len(queries))]
         active = [i for i, head in enumerate(heads) if len(head) > 1]
+        scored = self.likelihoods([(queries[i].text, passages[heads[i]]) for i in active], services)
+        decided: list[list[tuple[int, float]]] = [[] for _ in queries]
+        failed: list[SurefindError] = []
+        read: list[Readings] = []
+        for i, readings in zip(active, scored, strict=True):
+            reading = Readings(tuple(_order(values) for values in readings), len(heads[i]))
+            order = reading.order()
+            if isinstance(order, SurefindError):
+                failed.append(order)
+                continue
+            read.append(reading)
+            ids = [heads[i][place] for place in order]
+            (values, *_) = readings
+            once = [(heads[i][place], float(values[place])) for place in order]  # type: ignore[arg-type]
+            decided[i] = (in_order(ids) if self.reverse else once)[: self.keep]
+        if active and len(failed) == len(active):
+            raise failed[0]
+        note_agreement(read, self.keep, lists=False)
+        note_failures(failed, len(active), "kept the previous order")
+        return reordered(rankings, decided, k, self.name)
+
+    def likelihoods(
+        self, lists: Sequence[tuple[str, Sequence[Chunk]]], services: Services
+    ) -> list[list[list[float | SurefindError]]]:
+        """For each list (query, passages) and each reading of it, how likely each passage answers the query."""
+        template = services.prompt(self.name, self.prompt, _SLOTS)
+        templates = [template, template.swapped("passage", "query")] if self.reverse else [template]
         prompts: list[list[Message]] = [
-            template.messages(
-                passage=Data("passage", describe(chunk, self.passage_tokens)), query=Data("query", queries[i].text)
-            )
-            for i in active
-            for chunk in passages[heads[i]]
+            one.messages(passage=Data("passage", describe(chunk, self.passage_tokens)), query=Data("query", query))
+            for query, chunks in lists
+            for one in templates
+            for chunk in chunks
         ]
         answers = iter(
             ask(
@@ -70,20 +103,18 @@ class Pointwise(Stage):
                 usable=lambda at, answer: isinstance(likelihood(answer), float),
             )
         )  # fmt: skip
-        decided: list[list[tuple[int, float]]] = [[] for _ in queries]
-        failed: list[SurefindError] = []
-        for i in active:
-            scored = [(number, likelihood(next(answers))) for number in heads[i]]
-            reasons = [value for _, value in scored if isinstance(value, SurefindError)]
-            if reasons:  # scored and unscored passages cannot be compared: keep the ranking
-                failed.append(reasons[0])
-                continue
-            pairs = [(number, value) for number, value in scored if isinstance(value, float)]
-            decided[i] = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[: self.keep]
-        if active and len(failed) == len(active):
-            raise failed[0]
-        note_failures(failed, len(active), "kept the previous order")
-        return reordered(rankings, decided, k, self.name)
+        return [[[likelihood(next(answers)) for _ in chunks] for _ in templates] for _, chunks in lists]
+
+
+def _order(values: Sequence[float | SurefindError]) -> list[int] | SurefindError:
+    """The places by likelihood; an error if one is unknown, since scored and unscored passages cannot be compared, or
+    if all are alike."""
+    known = [value for value in values if not isinstance(value, SurefindError)]
+    if len(known) < len(values):
+        return next(value for value in values if isinstance(value, SurefindError))
+    if max(known) - min(known) < _ALIKE:
+        return AnswerError("Every passage got the same score.")
+    return sorted(range(len(known)), key=lambda place: (-known[place], place))
 
 
 def likelihood(answer: Completion | SurefindError) -> float | SurefindError:

@@ -4,11 +4,13 @@ The model orders the first `window` passages. The better part is carried into th
 alternately with neighbours of the carried passages and with the next passages of the ranking. So a passage that no
 retriever returned can reach the top, with the same number of calls as plain sliding windows:
 
-    calls per query = 1 + ceil((top - window) / step)
+    calls per query = (1 + ceil((top - window) / step)) · 2        once each with reverse=false
 
-Neighbours are the nearest passages by the pipeline's vectors (by their words if it has none), and only those that the
-caller may read. A window without a usable answer keeps its order. Rathee, MacAvaney and Anand, Guiding retrieval
-using LLM-based listwise rankers, ECIR 2025; the support-chatbot study, 4.6.2.
+By default all windows are read a second time, with the passages of each reversed, and a passage rises only as far as
+both readings raise it (`surefind.llm.readings`). Neighbours are the nearest passages by the pipeline's vectors (by
+their words if it has none), and only those that the caller may read. A window without a usable answer keeps its order.
+Rathee, MacAvaney and Anand, Guiding retrieval using LLM-based listwise rankers, ECIR 2025; the support-chatbot study,
+4.6.2.
 """
 
 from __future__ import annotations
@@ -20,9 +22,10 @@ from typing import ClassVar
 
 from surefind.errors import AnswerError, SurefindError
 from surefind.llm import estimate
-from surefind.llm.ask import ask, check_temperature, note_failures
-from surefind.llm.listwise import ListPrompt
-from surefind.llm.permutation import NO_ORDER, in_order, read_order
+from surefind.llm.ask import check_temperature, note_failures
+from surefind.llm.listwise import ListPrompt, ask_orders
+from surefind.llm.permutation import in_order
+from surefind.llm.readings import Readings, merge, note_agreement, unreversed
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Passages, PassageSource, Services
 from surefind.rerank._order import reordered
@@ -44,6 +47,7 @@ class SlideGAR(Stage):
     window: int = 20
     step: int = 10
     neighbours: int = 8
+    reverse: bool = True
     passage_tokens: int = 300
     max_tokens: int = 500
     prompt: str = "v1"
@@ -60,9 +64,8 @@ class SlideGAR(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         tokens = estimate.passages(work, self.window, self.passage_tokens)
-        return estimate.calls(
-            self.model, work.queries * calls(self.top, self.window, self.step), tokens, 20 + 5 * self.window
-        )
+        windows = (2 if self.reverse else 1) * calls(self.top, self.window, self.step)
+        return estimate.calls(self.model, work.queries * windows, tokens, 20 + 5 * self.window)
 
     def stamp(self, services: Services) -> str:
         fingerprint = services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint
@@ -72,13 +75,13 @@ class SlideGAR(Stage):
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
         near = partial(self._near, passages)
-        slides = [
-            Slide(rankings.row(i)[0].tolist(), self.top, self.window, self.step, near) for i in range(len(queries))
-        ]
-        active = [i for i, slide in enumerate(slides) if len(slide.window) > 1]
+        passes = 2 if self.reverse else 1
+        heads = [rankings.row(i)[0].tolist() for i in range(len(queries))]
+        slides = [Slide(head, self.top, self.window, self.step, near) for head in heads for _ in range(passes)]
+        active = [at for at, slide in enumerate(slides) if len(slide.window) > 1]
         failed: list[SurefindError] = []
         windows = 0
-        while active:  # one window of every active query per turn, all asked together
+        while active:  # one window of every active slide per turn, all asked together
             windows += len(active)
             active, reasons = self._turn(queries, slides, active, passages, services)
             failed += reasons
@@ -88,8 +91,19 @@ class SlideGAR(Stage):
         adopted = sum(slide.adopted for slide in slides)
         if adopted:
             note(f"{adopted} neighbours of good hits were looked at")
-        decided = [in_order(slide.result) if len(slide.window) > 1 else [] for slide in slides]
+        decided = [[] if len(head) < 2 else in_order(slides[i * passes].result) for i, head in enumerate(heads)]
+        if self.reverse:
+            merged = {i: self._merged(head, slides[2 * i : 2 * i + 2]) for i, head in enumerate(heads) if len(head) > 1}
+            decided = [in_order(merged[i][0]) if i in merged else [] for i in range(len(heads))]
+            note_agreement([readings for _, readings in merged.values()], self.window, lists=False)
         return reordered(rankings, decided, k, self.name)
+
+    def _merged(self, head: Sequence[int], slides: Sequence[Slide]) -> tuple[list[int], Readings]:
+        """Each passage as far up as both slides have it, and the two orders."""
+        every = list(dict.fromkeys([*head[: self.top], *(number for slide in slides for number in slide.result)]))
+        place = {number: at for at, number in enumerate(every)}
+        first, second = ([place[number] for number in dict.fromkeys([*slide.result, *every])] for slide in slides)
+        return [every[at] for at in merge(first, second, self.window)], Readings((first, second), self.window)
 
     def _turn(
         self,
@@ -99,31 +113,33 @@ class SlideGAR(Stage):
         passages: Passages,
         services: Services,
     ) -> tuple[list[int], list[SurefindError]]:
-        """Asks about one window of every active query; returns the queries with another window, and the errors."""
+        """Asks about one window of every active slide; returns the slides with another window, and the errors. Every
+        second slide of a query reads its windows backwards."""
         prompt = ListPrompt.of(services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS))
-        prompts = [
-            prompt.messages(queries[i].text, passages[slides[i].window], self.window, self.passage_tokens)
-            for i in active
+        passes = 2 if self.reverse else 1
+        backwards = [at % passes == 1 for at in active]
+        lists = [
+            (queries[at // passes].text, passages[slides[at].window[:: -1 if back else 1]])
+            for at, back in zip(active, backwards, strict=True)
         ]
-        sizes = [len(slides[i].window) for i in active]
-        answers = ask(
-            services, self.model, prompts, schema=prompt.schema, max_tokens=self.max_tokens,
-            temperature=self.temperature or 0.0, repeat=self.repeat,
-            usable=lambda at, answer: read_order(answer.text, sizes[at], sizes[at]) is not None,
+        readings = ask_orders(
+            services, self.model, prompt, lists, self.window, reverse=False, passage_tokens=self.passage_tokens,
+            max_tokens=self.max_tokens, temperature=self.temperature, repeat=self.repeat,
         )  # fmt: skip
         failed: list[SurefindError] = []
         more: list[int] = []
-        for i, size, answer in zip(active, sizes, answers, strict=True):
-            if isinstance(answer, SurefindError):  # an endpoint that fails would fail again: no more windows
-                slides[i].stop()
-                failed.append(answer)
-                continue
-            found = read_order(answer.text, size, size)
-            informs = found is not None and found.informs
-            if not informs:
-                failed.append(AnswerError(NO_ORDER))
-            if slides[i].answer(found.places if found is not None and informs else range(size)):
-                more.append(i)
+        for at, back, reading in zip(active, backwards, readings, strict=True):
+            order, size = reading.order(), len(slides[at].window)
+            if isinstance(order, SurefindError):
+                failed.append(order)
+                if not isinstance(order, AnswerError):  # an endpoint that fails would fail again: no more windows
+                    slides[at].stop()
+                    continue
+                order = list(range(size))
+            elif back:
+                order = unreversed(order, self.window)
+            if slides[at].answer(order):
+                more.append(at)
         return more, failed
 
     def _near(self, passages: Passages, ids: Sequence[int]) -> list[int]:

@@ -15,10 +15,15 @@ from typing import Any, cast
 import numpy as np
 
 from surefind import spec
+from surefind.llm.readings import chance_of
 from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings, ScoreArray, Signal
 
 Row = tuple[IdArray, ScoreArray]
+_HEAD = 10
+"""Passages of two rankings that are compared."""
+_CHANCE = 0.01
+"""Two rankings are related if they share so many passages that chance alone would do so more rarely."""
 
 
 class Wrapping(ABC):
@@ -70,6 +75,10 @@ class Wrapped:
     def save(self, folder: Path) -> None:
         self.inner.save(folder)
 
+    def population(self, allow: Mask) -> int:
+        """How many chunks a search may find."""
+        return len(self) if allow.count is None else allow.count
+
     def plain(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Searches with the inner retriever."""
         found: Rankings = self.inner.search(retriever.inner, queries, k, allow)
@@ -83,3 +92,20 @@ def padded(rows: Sequence[Row], width: int) -> tuple[IdArray, FloatArray]:
     for i, (found, values) in enumerate(rows):
         ordinals[i, : len(found)], scores[i, : len(values)] = found, values
     return ordinals, scores
+
+
+def related(question: IdArray, other: IdArray, population: int) -> bool:
+    """Whether a ranking that a model's words found is about the question: it shares more of its first passages with the
+    question's own ranking than chance would. Words that are not, because the model wrote at random or about something
+    else, would lead the search away.
+
+        P(shared >= s) = Σ_{i >= s} C(h, i) C(n - h, h - i) / C(n, h) <= 0.01        h: first passages, n: all
+
+    Half of the first passages are enough: among few passages, chance would give as many.
+    """
+    first, second = set(question[:_HEAD].tolist()), set(other[:_HEAD].tolist())
+    size, drawn = len(first), len(second)
+    shared, most = len(first & second), min(size, drawn)
+    if not shared or 2 * shared >= most:
+        return bool(shared)
+    return chance_of(shared, size, drawn, population) <= _CHANCE

@@ -4,9 +4,10 @@
 
 A made-up answer uses the words of documents, which a question often does not. `query=false` leaves the question itself
 out, as the support-chatbot study did (its recall fell by 3.6 points: measure it on your own questions). Around a
-lexical retriever, the words of the drafts are added to those of the question. If the model returns nothing, the
-question is searched as it is. Costs `drafts` calls per query. Gao et al., Precise zero-shot dense retrieval without
-relevance labels, ACL 2023.
+lexical retriever, the words of the drafts are added to those of the question. A draft whose own ranking has no more in
+common with the question's than chance would give is left out (`related`): it would lead the search away. If the model
+returns nothing usable, the question is searched as it is. Costs `drafts` calls per query. Gao et al., Precise zero-shot
+dense retrieval without relevance labels, ACL 2023.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from surefind.llm.reply import same_words, unfenced
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
 from surefind.protocols import Index, Services, VectorIndex
-from surefind.retrieve._wrapping import Wrapped, Wrapping
+from surefind.retrieve._wrapping import Wrapped, Wrapping, related
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
 
@@ -34,6 +35,8 @@ _SLOTS = ("query",)
 _VARIED = 0.7
 """Temperature when there are several drafts per question, so that they differ."""
 _MAX_TOKENS = 300
+_HEAD = 10
+"""Passages of a draft's own ranking that are compared with the question's."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +98,7 @@ class _Drafted(Wrapped):
     _last: tuple[tuple[object, ...], list[list[str]]] | None = None
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        drafts = self._drafts(retriever, queries) if queries and len(self) else []
+        drafts = self._drafts(retriever, queries, allow) if queries and len(self) else []
         if not any(drafts):
             found = self.plain(retriever, queries, k, allow)
         elif implements(self.inner, VectorIndex):
@@ -105,18 +108,38 @@ class _Drafted(Wrapped):
         return replace(found, source=retriever.name, signal=retriever.signal)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        drafts = self._drafts(retriever, queries)
+        drafts = self._drafts(retriever, queries, allow)
         if implements(self.inner, VectorIndex):
             return self.inner.similarity(self._points(retriever, queries, drafts), ids)
         scores: FloatArray = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ids, allow)
         return scores
 
-    def _drafts(self, retriever: HyDE, queries: Sequence[Query]) -> list[list[str]]:
-        key = (retriever, *(query.text for query in queries))
+    def _drafts(self, retriever: HyDE, queries: Sequence[Query], allow: Mask) -> list[list[str]]:
+        key = (retriever, allow.key, *(query.text for query in queries))
         known = self._last  # a server searches from several threads
         if known is None or known[0] != key:
-            known = self._last = (key, retriever.drafted(queries, self.services))
+            drafts = self._related(retriever, queries, retriever.drafted(queries, self.services), allow)
+            known = self._last = (key, drafts)
         return known[1]
+
+    def _related(
+        self, retriever: HyDE, queries: Sequence[Query], drafts: list[list[str]], allow: Mask
+    ) -> list[list[str]]:
+        """The drafts whose rankings have something in common with those of their questions."""
+        texts = [Query(draft) for some in drafts for draft in some]
+        if not texts:
+            return drafts
+        own, found = (self.plain(retriever, given, _HEAD, allow) for given in (queries, texts))
+        rows = iter(range(len(texts)))
+        count = self.population(allow)
+        kept = [
+            [draft for draft in some if related(own.row(i)[0], found.row(next(rows))[0], count)]
+            for i, some in enumerate(drafts)
+        ]
+        without = [bool(some) and not left for some, left in zip(drafts, kept, strict=True)]
+        error = AnswerError("The draft finds nothing that the question finds.")
+        note_failures([error for one in without if one], len(queries), "searched the question as it is")
+        return kept
 
     def _points(self, retriever: Any, queries: Sequence[Query], drafts: Sequence[Sequence[str]]) -> FloatArray:
         embedder = self.services.embedder(retriever.inner.model)

@@ -2,8 +2,9 @@
 
     score(d) = fuse(ranking(q), ranking(q_1), …, ranking(q_n))        q_i: rewrites of q by a model; fuse: rrf(k=60)
 
-One call per query, and n + 1 searches of the inner retriever. If the model returns nothing, the question is searched
-alone.
+A rewrite whose ranking has no more in common with the question's than chance would give is left out (`related`): it
+would lead the search away. One call per query, and n + 1 searches of the inner retriever. If the model returns nothing
+usable, the question is searched alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from surefind.llm.reply import read_object, same_words
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Workload
 from surefind.protocols import Fuser, Index, Services
-from surefind.retrieve._wrapping import Row, Wrapped, Wrapping, padded
+from surefind.retrieve._wrapping import Row, Wrapped, Wrapping, padded, related
 from surefind.spec import Stage, require
 from surefind.types import Mask, Query, Rankings
 
@@ -107,19 +108,33 @@ class _Rewritten(Wrapped):
             [query.text, *rewrites]
             for query, rewrites in zip(queries, retriever.rewritten(queries, self.services), strict=True)
         ]
+        depth = max(k, _DEPTH)
+        searched = self.plain(retriever, [Query(text) for texts in wordings for text in texts], depth, allow)
+        rows_left = iter(range(len(searched)))
+        places = [[next(rows_left) for _ in texts] for texts in wordings]
+        kept = [
+            [own, *(at for at in others if related(searched.row(own)[0], searched.row(at)[0], self.population(allow)))]
+            for own, *others in places
+        ]
+        _note_left_out(wordings, kept)
         rows: dict[int, Row] = {}
-        for size in sorted({len(texts) for texts in wordings}):  # so that a fuser gets one ranking per wording
-            members = [i for i, texts in enumerate(wordings) if len(texts) == size]
-            fused = self._fused(retriever, [wordings[i] for i in members], k, allow)
+        for size in sorted({len(some) for some in kept}):  # so that a fuser gets one ranking per wording
+            members = [i for i, some in enumerate(kept) if len(some) == size]
+            lists = [_rows(searched, [kept[i][turn] for i in members]) for turn in range(size)]
+            fused = lists[0] if size == 1 else cast(Fuser, spec.make("fuse", retriever.fuse)).fuse(lists, k)
             rows |= {i: fused.row(place) for place, i in enumerate(members)}
+        width = min(k, len(self))
         return Rankings(
-            *padded([rows[i] for i in range(len(queries))], min(k, len(self))), retriever.name, retriever.signal
-        )
+            *padded([(rows[i][0][:width], rows[i][1][:width]) for i in range(len(queries))], width),
+            retriever.name, retriever.signal,
+        )  # fmt: skip
 
-    def _fused(self, retriever: Any, wordings: Sequence[Sequence[str]], k: int, allow: Mask) -> Rankings:
-        """Searches and fuses the wordings of queries that all have the same number of wordings."""
-        turns = [[Query(texts[turn]) for texts in wordings] for turn in range(len(wordings[0]))]
-        if len(turns) == 1:
-            return self.plain(retriever, turns[0], k, allow)
-        lists = [self.plain(retriever, queries, max(k, _DEPTH), allow) for queries in turns]
-        return cast(Fuser, spec.make("fuse", retriever.fuse)).fuse(lists, k)
+
+def _rows(rankings: Rankings, rows: Sequence[int]) -> Rankings:
+    return replace(rankings, ids=rankings.ids[list(rows)], scores=rankings.scores[list(rows)])
+
+
+def _note_left_out(wordings: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]) -> None:
+    without = [len(texts) > 1 == len(some) for texts, some in zip(wordings, kept, strict=True)]
+    error = AnswerError("The rewrites find nothing that the question finds.")
+    note_failures([error for one in without if one], len(without), "searched the question alone")

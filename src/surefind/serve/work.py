@@ -60,9 +60,14 @@ class JobContext:
 def sync(task: JobContext, folder: str = "") -> None:
     """Reads the sources again, or adds a folder to them. The parts of indexes are merged after the result is given,
     because that is published and stays so if this fails."""
+    from surefind.fitness.check import check_calls, require_fit, sync_needs
+
     gate = task.gate()
     added = [str(task.kb.folder / Path(folder).expanduser())] if folder else []
-    task.spend_nothing([*task.kb.sync_calls(*added), *(gate.calls() if gate else ())])
+    calls = task.kb.sync_calls(*added)
+    needs = sync_needs(task.kb) if calls else []
+    task.spend_nothing([*calls, *check_calls(task.kb, needs), *(gate.calls() if gate else ())])
+    require_fit(task.kb, needs, task.report)
     made = task.kb.sync(*added, report=task.report, gate=gate)
     task.give({**plain(made), **({"gate": gate.drift} if gate else {})})
     merge_parts(task.kb, task.report, task.say)
@@ -86,10 +91,11 @@ def retire(task: JobContext, document: str) -> None:
 
 def bench(task: JobContext, exam: str | None = None, preset: str | None = None) -> None:
     from surefind.bench.files import write_files
-    from surefind.bench.llm_calls import llm_calls
+    from surefind.bench.llm_calls import llm_calls, plan_needs
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import report_folder
     from surefind.exam.store import ExamStore
+    from surefind.fitness.check import check_calls, require_fit
     from surefind.serve.bench_plan import compared, plan_for
 
     kb = task.kb
@@ -97,7 +103,9 @@ def bench(task: JobContext, exam: str | None = None, preset: str | None = None) 
     store = ExamStore(kb.data / "exams")
     questions = store.load(exam) if exam else known_item_exam(kb, access=task.access, tell=task.say)
     plan = plan_for(kb, questions, what, task.access)
-    task.spend_nothing(llm_calls(kb, plan))
+    needs = plan_needs(kb, plan)
+    task.spend_nothing([*llm_calls(kb, plan), *check_calls(kb, needs)])
+    require_fit(kb, needs, task.report)
     options = [word for name, value in (("--exam", exam), ("--preset", preset)) if value for word in (name, value)]
     groups = [word for group in sorted(task.access.groups) for word in ("--as", group)]
     command = shlex.join(["surefind", "bench", *options, *groups])

@@ -52,6 +52,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
 _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
     "retries": int, "concurrency": int, "requests_per_minute": int, "budget": (int, float), "prices": dict,
+    "check": bool,
 }  # fmt: skip
 _ACCESS: dict[str, type | tuple[type, ...]] = {"path": str, "groups": list}
 _ACCESS_TABLE: dict[str, type | tuple[type, ...]] = {"default": list, "isolation": str}

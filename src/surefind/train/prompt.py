@@ -31,7 +31,7 @@ from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.llm.ask import ask
-from surefind.llm.listwise import ListPrompt
+from surefind.llm.listwise import ListPrompt, order_of
 from surefind.llm.permutation import describe
 from surefind.llm.reply import read_object
 from surefind.llm.trained import RankedExample, TrainedPrompt, save_prompt
@@ -210,8 +210,8 @@ class ListwiseTrainer:
         self.kb.services.llm.meter.check()
         failures = []
         for row, head, answer in zip(rows, heads, answers, strict=True):
-            order = None if isinstance(answer, SurefindError) else self.stage.order([answer.text], len(head))
-            if order is None:
+            order = order_of(answer, len(head), self.stage.keep)
+            if isinstance(order, SurefindError):
                 continue  # without an order there is nothing to learn from
             ids = np.full((len(self.queries), len(head)), -1, np.int64)
             ids[row] = [head[place] for place in order]

@@ -9,7 +9,11 @@ from typing import Any
 
 from surefind.exam._words import terms
 from surefind.exam.by_llm.passages import SourcePassage
-from surefind.llm.reply import read_object
+from surefind.exam.by_llm.specific import particular
+from surefind.llm.reply import read_object, same_words
+from surefind.prompts.fence import Data
+from surefind.prompts.values import Message
+from surefind.protocols import Services
 from surefind.text.scripts import count_words
 
 SCHEMA: dict[str, Any] = {
@@ -24,6 +28,7 @@ SCHEMA: dict[str, Any] = {
         }
     },
 }
+_SINGLE = ("exam_single", "v1", ("title", "passage"))
 MAX_PER_CALL = 3
 """Most questions taken from one call."""
 _MAX_ANSWER_WORDS = 60
@@ -35,6 +40,12 @@ _ABOUT_ITSELF = re.compile(
 )
 _ALIKE = 0.8
 """Share of terms in common at which two questions with the same answer count as one."""
+
+
+def single_prompt(passage: SourcePassage, services: Services) -> list[Message]:
+    """The prompt that asks for questions on one passage."""
+    title = Data("title", passage.title or passage.document)
+    return services.prompt(*_SINGLE).messages(title=title, passage=Data("passage", passage.text))
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,8 @@ def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ..
     text, answer = " ".join(text.split()), answer.strip()
     if mentions_its_passage(text):
         return "mentions its passage"
+    if not particular(text) or any(same_words(answer, passage.title) for passage in passages if passage.title):
+        return "asks for nothing in particular"
     if count_words(answer) > _MAX_ANSWER_WORDS:
         return "the answer is too long"
     if len(answer) > 2 and answer.lower() in text.lower():

@@ -7,10 +7,10 @@
 Passages are segments of about 1,000 words, or the sections of documents that have none (`passages`). The seed decides
 their order. spaCy finds names if it is installed, otherwise rules do, and the model adds more up to five, as in the
 study. Each question must pass the rules (the answer is an exact substring, the question does not mention its passage,
-it is not a duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two
-hops, the sentence of the other passage that names the shared entity, as supporting evidence. A question keeps its
-passages as segments. Every answer of the model is cached: a stopped run continues where it was, and repeating a run is
-free.
+it does not fit many documents, it is not a duplicate); two-hop questions must also pass the necessity check. The gold
+is the answer's span and, for two hops, the sentence of the other passage that names the shared entity, as supporting
+evidence. A question keeps its passages as segments. Every answer of the model is cached: a stopped run continues where
+it was, and repeating a run is free.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from surefind.errors import BudgetError, ExamError, SurefindError, choices
 from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, PassagePair, entities_of, pairs
 from surefind.exam.by_llm.passages import LIMITS, Kind, SourcePassage, drawn, passages, short
-from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions
+from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions, single_prompt
+from surefind.exam.by_llm.specific import Specific
 from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
 from surefind.kb import KnowledgeBase
@@ -125,6 +126,7 @@ class QuestionWriter:
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()
+        self._specific = Specific(self.material)
         self._written = WrittenQuestions()
 
     @property
@@ -154,7 +156,7 @@ class QuestionWriter:
             if not wave:
                 break
             tried += len(wave)
-            questions = self._checked(family, self._drafted(family, wave))
+            questions = self._checked(family, self._drafted(wave))
             for question in questions[: wanted - kept]:
                 self._written.queries.append(self._query(family, question))
                 kept += 1
@@ -195,19 +197,15 @@ class QuestionWriter:
 
     # ------------------------------------------------------------ asking
 
-    def _drafted(self, family: str, wave: Sequence[PassagePair | SourcePassage]) -> list[Question]:
-        if family == "sf1h":
-            template = self._prompt("exam_single", ("title", "passage"))
-        else:
-            template = self._prompt("exam_pair", ("passages", "names"))
+    def _drafted(self, wave: Sequence[PassagePair | SourcePassage]) -> list[Question]:
+        pair = self._prompt("exam_pair", ("passages", "names"))
         prompts = []
         for item in wave:
             if isinstance(item, SourcePassage):
-                values = {"title": Data("title", item.title or item.document), "passage": Data("passage", item.text)}
-                prompts.append(template.messages(**values))
+                prompts.append(single_prompt(item, self.kb.services))
             else:
                 shown = [Data("passage", p.text, number) for number, p in enumerate(item.passages, 1)]
-                prompts.append(template.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
+                prompts.append(pair.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
         made: list[Question] = []
         for item, reply in zip(wave, self._ask(prompts, SCHEMA, _TOKENS["write"]), strict=True):
             if reply is None:
@@ -220,9 +218,10 @@ class QuestionWriter:
         return made
 
     def _checked(self, family: str, questions: Sequence[Question]) -> list[Question]:
-        new = [question for question in questions if self._seen.take(question)]
-        if len(new) < len(questions):
-            self._written.refused["asked before"] += len(questions) - len(new)
+        asking = [question for question in questions if self._specific(question.text)]
+        new = [question for question in asking if self._seen.take(question)]
+        counts = {"fits many documents": len(questions) - len(asking), "asked before": len(asking) - len(new)}
+        self._written.refused.update({reason: count for reason, count in counts.items() if count})
         if family == "sf1h":
             return new
         verdicts = necessary(new, self._answers, self._found)

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 GROUPS = {
     "Search": ("search", "ask", "show", "open"),
-    "Measure": ("bench", "drift", "exam", "tune", "calibrate", "study", "train", "use"),
+    "Measure": ("bench", "drift", "exam", "tune", "calibrate", "study", "train", "use", "llm"),
     "Documents": ("init", "sync", "status", "access", "draft", "history", "diff", "rollback", "graph"),
     "Serve": ("serve", "mcp", "keys", "trust"),
     "More": ("demo", "doctor", "help"),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from surefind.bench.plan import Plan
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
+    from surefind.fitness.kinds import Need
     from surefind.kb import KnowledgeBase
     from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress
@@ -147,6 +148,7 @@ def bench(
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline
     from surefind.bench.run import beir_base
+    from surefind.fitness.check import check_calls, require_fit
     from surefind.kb import KnowledgeBase
     from surefind.settings.config import FILE_NAME
     from surefind.settings.file import check_writable
@@ -188,7 +190,9 @@ def bench(
             if dry_run or not as_json:
                 _say(quotes, as_json)
             if not dry_run:
-                agree(base, _calls(base, plans), budget, yes, as_json)
+                needs = _needs(base, plans)
+                agree(base, [*_calls(base, plans), *check_calls(base, needs)], budget, yes, as_json)
+                require_fit(base, needs, report)
             for plan in plans if not dry_run else ():
                 finished.append(_run(base, plan, fresh or runs, report, ask_again, ray))
                 folder = out / plan.exam.name if out and len(plans) > 1 else out
@@ -252,6 +256,12 @@ def _calls(kb: KnowledgeBase, plans: list[Plan]) -> list[Calls]:
     from surefind.bench.llm_calls import llm_calls
 
     return [calls for plan in plans for calls in llm_calls(kb, plan)]
+
+
+def _needs(kb: KnowledgeBase, plans: list[Plan]) -> list[Need]:
+    from surefind.bench.llm_calls import plan_needs
+
+    return list(dict.fromkeys(need for plan in plans for need in plan_needs(kb, plan)))
 
 
 def _say(quotes: list[dict[str, Any]], as_json: bool) -> None:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import platform
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from surefind.errors import NothingIndexedError
+from surefind.errors import NothingIndexedError, SurefindError
 from surefind.serve.cli._common import HERE, Folder, Json, megabytes, print_json
 
 if TYPE_CHECKING:
+    from surefind.fitness.kinds import StepKind
     from surefind.kb import KnowledgeBase
 
 _PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")
 
+_VERDICTS = ("fit", "doubtful", "unfit")
 _LITTLE_ROOM = 1 << 30
 """Free bytes on the disk below which the doctor warns: 1 GiB."""
 
@@ -85,6 +87,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("knowledge base", lambda: _verify(kb)),
         *_damage(kb),
         ("language", lambda: _language(kb)),
+        *_models(kb),
     ]
 
 
@@ -173,6 +176,40 @@ def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
             return str(error)  # the first sync was stopped, or is running
         except RepairedError as warning:
             raise _NoticeError(str(warning)) from None
+
+
+def _models(kb: Path) -> list[tuple[str, Callable[[], str]]]:
+    """Returns a check for each language model of the settings: what is known about its fitness."""
+    from surefind.settings.config import FILE_NAME, load_settings
+
+    try:
+        settings = load_settings(kb / FILE_NAME)
+    except SurefindError:
+        return []  # the check of the settings says so
+    names = dict.fromkeys(name for name in (settings.llm.model, settings.llm.fallback) if name)
+    return [("language model", partial(_fitness, kb, name)) for name in names]
+
+
+def _fitness(kb: Path, name: str) -> str:
+    from surefind.fitness.check import results
+    from surefind.fitness.kinds import KINDS
+    from surefind.kb import KnowledgeBase
+    from surefind.redact import redacted
+
+    with KnowledgeBase.open(kb) as base:
+        found = results(base, name)
+    if not found:
+        raise _NoticeError(f"{redacted(name)} was not checked; run: surefind llm check")
+    groups = {verdict: [kind for kind, one in found.items() if one.verdict == verdict] for verdict in _VERDICTS}
+    listed = [f"{verdict} for {_steps(kinds, KINDS)}" for verdict, kinds in groups.items() if kinds]
+    says = f"{redacted(name)}: {'; '.join(listed)}"
+    if groups["unfit"]:
+        raise _NoticeError(f"{says} (surefind llm check shows the figures)")
+    return says
+
+
+def _steps(names: list[str], kinds: Mapping[str, StepKind]) -> str:
+    return ", ".join(step for name in names for step in kinds[name].steps)
 
 
 def _language(kb: Path) -> str:

@@ -115,6 +115,8 @@ def write(
     """
     from surefind.access import Access
     from surefind.exam.by_llm.write import FAMILIES, LLMPlan, QuestionWriter
+    from surefind.fitness.check import check_calls, require_fit
+    from surefind.fitness.kinds import Need
     from surefind.kb import KnowledgeBase
 
     plan = LLMPlan(tuple(dict.fromkeys(family or FAMILIES)), per_family, seed, cast("Kind", passages))
@@ -129,7 +131,9 @@ def write(
                 "are read instead.",
                 err=True,
             )
-        agree(base, [writer.calls()], budget, yes, as_json, bounded=False)
+        needs = [Need("exam write", "question", model or None)]
+        agree(base, [writer.calls(), *check_calls(base, needs)], budget, yes, as_json, bounded=False)
+        require_fit(base, needs, report)
         written = writer.write()
         spent = str(base.services.llm.meter.spent)
         chosen = "" if passages == "segments" else f" --passages {passages}"

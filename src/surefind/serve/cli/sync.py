@@ -55,6 +55,7 @@ def sync(
     Unchanged files are not read again. Files that cannot be read are skipped and listed. You can stop a sync at any
     time: searches still see the last complete state, and the next sync reuses the vectors already computed.
     """
+    from surefind.fitness.check import check_calls, require_fit, sync_needs
     from surefind.kb import KnowledgeBase
 
     if ray and watch:
@@ -63,7 +64,10 @@ def sync(
         raise UsageError("--rev needs a repository. Write: surefind sync PATH --rev REVISION.")
     with KnowledgeBase.open(kb) as base:
         given = paths or []
-        with guarded(base, no_gate, (budget, yes), as_json, base.sync_calls(*given)) as guard:
+        calls = base.sync_calls(*given)
+        needs = sync_needs(base) if calls else []
+        with guarded(base, no_gate, (budget, yes), as_json, [*calls, *check_calls(base, needs)]) as guard:
+            require_fit(base, needs, guard.report)
             result = base.sync(*given, forget=forget or [], report=guard.report, revision=rev, gate=guard.gate, ray=ray)
         _print(result, guard, as_json)
         if not as_json and (result.added or result.changed):

@@ -14,6 +14,7 @@ from surefind.serve.cli._train import ExamName, MeasureName, load_exam, say_ques
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
+    from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress
     from surefind.train.job import TrainingJob
 
@@ -184,7 +185,7 @@ def _train(
         improved = find_pipeline(base, pipeline)
         made = train_model(
             base, questions, job, improved, parse_measure(measure), report,
-            agree=lambda calls: agree(base, [calls], *money, as_json),
+            agree=lambda calls: _agree(base, calls, money, as_json, report),
         )  # fmt: skip
         used = bool(use and made["better"])
         if used:
@@ -193,6 +194,18 @@ def _train(
         print_json({**made, "used": used})
         return
     _say(made, use, used)
+
+
+def _agree(
+    base: KnowledgeBase, calls: Calls, money: tuple[float | None, bool], as_json: bool, report: OnProgress | None
+) -> None:
+    """Agrees on the cost of the questions that a model writes, and refuses a model that cannot write any."""
+    from surefind.fitness.check import check_calls, require_fit
+    from surefind.fitness.kinds import Need
+
+    needs = [Need("train encoder", "question", calls.model or None)]
+    agree(base, [calls, *check_calls(base, needs)], *money, as_json)
+    require_fit(base, needs, report)
 
 
 def _put_to_use(base: KnowledgeBase, job: TrainingJob, made: dict[str, Any], report: OnProgress | None) -> None:

@@ -107,6 +107,8 @@ def _listwise(
 ) -> dict[str, Any]:
     from surefind import spec
     from surefind.bench.names import find_pipeline
+    from surefind.fitness.check import check_calls, require_fit
+    from surefind.fitness.kinds import needs_of
     from surefind.rerank.llm_listwise import LLMListwise
     from surefind.train.prompt import ListwiseTrainer
 
@@ -114,7 +116,9 @@ def _listwise(
     head = replace(find_pipeline(base, pipeline), rerank=())
     trainer = ListwiseTrainer(base, questions, head, stage, chosen["sample"], chosen["rounds"], report)
     budget, yes, quiet = money
-    agree(base, [trainer.calls()], budget, yes, quiet)
+    needs = needs_of([stage])
+    agree(base, [trainer.calls(), *check_calls(base, needs)], budget, yes, quiet)
+    require_fit(base, needs, report)
     return trainer.train(name)
 
 

@@ -32,7 +32,9 @@ from surefind.train.material import Half
 from surefind.types import Floats, Query
 
 LLM, STAND_IN = "LLM reranking", "Cross-encoder (ours)"
-_LLM = "llm_listwise(top=20, keep=20, passage_tokens=2000, max_tokens=1000, temperature=0.2, prompt=paper)"
+_LLM = (
+    "llm_listwise(top=20, keep=20, reverse=false, passage_tokens=2000, max_tokens=1000, temperature=0.2, prompt=paper)"
+)
 _RERANKERS = {LLM: _LLM, STAND_IN: "cross_encoder(top=20)"}
 _FIXED = 0.5
 """α if no model was trained."""

@@ -38,7 +38,7 @@ PIPELINES = {
     paper.BI: "dense + sparse >> rrf(k=60)",
     paper.TRI: _TRI,
     paper.CE: _CE,
-    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, max_tokens={_LLM_TOKENS}, prompt=paper_cascade)",
+    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, reverse=false, max_tokens={_LLM_TOKENS}, prompt=paper_cascade)",
 }
 _PARTS = 20
 """The simplex of weights in steps of 0.05."""
@@ -77,8 +77,8 @@ def fusions(desk: RunContext, before: Before) -> list[Contender]:
     if tuned := before.get("tuning", {}).get("weights"):
         weights[paper.TUNED] = tuple(tuned)
     fusers = {name: f"weighted(weights={list(given)}, missing=score)" for name, given in weights.items()}
-    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score, prompt=paper)"
-    fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score)"
+    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score, reverse=false, prompt=paper)"
+    fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score, reverse=false)"
     return desk.contenders({name: f"{_WHOLE} >> {fuser}" for name, fuser in fusers.items()})
 
 
@@ -141,7 +141,7 @@ def _setup(desk: RunContext) -> dict[str, str]:
 
 
 def timed(desk: RunContext, before: Before) -> list[Contender]:
-    weights = f"{_THREE} >> llm_weights(mode=query, prompt=paper)"
+    weights = f"{_THREE} >> llm_weights(mode=query, reverse=false, prompt=paper)"
     return [desk.contender(name, text) for name, text in ((paper.CE, _CE), (paper.FULL, PIPELINES[paper.FULL]))] + [
         desk.contender("Weight Assignment", weights)
     ]

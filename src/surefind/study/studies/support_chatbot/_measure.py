@@ -34,9 +34,9 @@ _RUN = ", run "
 _META_QUESTIONS = 1000
 """Questions that a prompt is learnt from, and failures that are shown to the model, at most, as in the paper."""
 _BM25 = "bm25"
-_LIST = LLMListwise(top=50, keep=10, passage_tokens=512)
+_LIST = LLMListwise(top=50, keep=10, reverse=False, passage_tokens=512)
 """Fifty passages of 512 tokens, as in the paper (appendix A)."""
-_SLIDE = SlideGAR(top=50, passage_tokens=512)
+_SLIDE = SlideGAR(top=50, reverse=False, passage_tokens=512)
 _CE = "cross_encoder(top=50, keep=50, blend=1.0)"
 
 

@@ -1,0 +1,125 @@
+"""Reads a list twice, the second time in the reverse order, and keeps what both readings say.
+
+Models favour what they read first, and some answer at random. So a passage rises only as far as both readings raise it:
+
+    position(p) = min(p, 3 · max(first(p), second(p)))        p: the place before; ties: raised passages first
+
+A model that answers at random raises few passages, since it would have to name the same ones first in both readings. A
+passage takes the first place only if both readings put it first and share so many of the next three that chance would
+do so in 3 of 100 lists at most; else it becomes second. So among fewer than six passages the first one stays. The two
+figures that the trace shows:
+
+    τ       Kendall's τ of the two readings over the first `keep` of both: 1 if they agree, 0 by chance
+    bias    (second(first choice) - first(first choice)) / (n - 1): 1 if the passage that is shown first is always
+            preferred, -1 if the last one is, 0 if the place does not matter
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from statistics import mean
+
+from surefind.errors import SurefindError
+from surefind.running.notes import note
+
+_CHANCE = 0.03
+"""Two readings that would agree so well by chance do not decide about the first place."""
+_NEXT = 3
+"""Places behind the first at which two readings are compared."""
+
+
+@dataclass(frozen=True)
+class Readings:
+    """The orders that a model gave to one list: one, or two if it was shown the list reversed as well. Each has the
+    places of the list, best first, or is the error that says why there is no order."""
+
+    orders: tuple[list[int] | SurefindError, ...]
+    keep: int
+    """How many passages the model was asked to name; the others follow in the order of the list."""
+
+    @property
+    def complete(self) -> list[list[int]]:
+        """The orders, if none is missing: a reading whose second is missing has nothing to agree with."""
+        found = [order for order in self.orders if not isinstance(order, SurefindError)]
+        return found if len(found) == len(self.orders) else []
+
+    def order(self) -> list[int] | SurefindError:
+        """The order that both readings support; the first error if one of them failed."""
+        found = self.complete
+        if not found:
+            return next(order for order in self.orders if isinstance(order, SurefindError))
+        return found[0] if len(found) == 1 else merge(found[0], found[1], self.keep)
+
+
+def merge(first: Sequence[int], second: Sequence[int], keep: int) -> list[int]:
+    """Merges two orders of the same places, of which the first `keep` were named."""
+    one, two = _positions(first), _positions(second)
+    places = {place: both(one[place], two[place]) for place in one}
+    if first[0] == second[0] and _chance(first, second, keep) > _CHANCE:
+        places[first[0]] = 1
+    return raise_to(sorted(one), places)
+
+
+def _chance(first: Sequence[int], second: Sequence[int], keep: int) -> float:
+    """How likely two random orders have the same first place and share so many of the next ones."""
+    count, most = len(first), min(keep, len(first), 1 + _NEXT)
+    shared = len(set(first[1:most]) & set(second[1:most]))
+    return chance_of(shared, most - 1, most - 1, count - 1) / count
+
+
+def both(first: int, second: int) -> int:
+    """The place to which two readings raise a passage that they put at these places."""
+    return 3 * max(first, second)
+
+
+def chance_of(shared: int, first: int, second: int, count: int) -> float:
+    """How likely two random choices of `first` and `second` out of `count` have so many in common: the upper tail of
+    the hypergeometric distribution."""
+    ways = [comb(first, i) * comb(count - first, second - i) for i in range(shared, min(first, second) + 1)]
+    return sum(ways) / comb(count, second)
+
+
+def raise_to(ranking: Sequence[int], places: Mapping[int, int]) -> list[int]:
+    """Raises passages of a ranking to these places, unless they are higher already; nothing falls by itself."""
+
+    def key(at: int) -> tuple[int, bool, int]:
+        place = places.get(ranking[at], at)
+        return min(at, place), place >= at, at
+
+    return [ranking[at] for at in sorted(range(len(ranking)), key=key)]
+
+
+def unreversed(order: Sequence[int], keep: int) -> list[int]:
+    """Turns places of the reversed list into places of the list; unnamed passages follow in the order of the list."""
+    named = [len(order) - 1 - place for place in order[:keep]]
+    return named + sorted(set(range(len(order))) - set(named))
+
+
+def agreement(first: Sequence[int], second: Sequence[int], keep: int) -> float:
+    """Kendall's τ of two orders, over the first `keep` of both."""
+    one, two = _positions(first), _positions(second)
+    pairs = list(combinations(sorted({*first[:keep], *second[:keep]}), 2))
+    same = sum(1 if (one[a] < one[b]) == (two[a] < two[b]) else -1 for a, b in pairs)
+    return same / max(1, len(pairs))
+
+
+def position_bias(first: Sequence[int], second: Sequence[int]) -> float:
+    """How far the first choice follows the place in the list, from -1 to 1."""
+    return (second[0] - first[0]) / max(1, len(first) - 1)
+
+
+def note_agreement(readings: Sequence[Readings], keep: int, lists: bool = True) -> None:
+    """Adds to the trace how far two readings agree, on average over the lists that were read twice. Passages that were
+    not shown as `lists` had no place that could matter."""
+    pairs = [found for one in readings if len(found := one.complete) == 2]
+    if pairs:
+        tau = mean(agreement(first, second, keep) for first, second in pairs)
+        bias = mean(position_bias(first, second) for first, second in pairs)
+        note(f"the two readings agree: τ {tau:.2f}" + (f", position bias {bias:+.2f}" if lists else ""))
+
+
+def _positions(order: Sequence[int]) -> dict[int, int]:
+    return {place: at for at, place in enumerate(order)}
