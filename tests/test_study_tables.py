@@ -26,7 +26,7 @@ from surefind.study.values import Column, Head, Row
 
 WITHOUT_RESULTS = {
     "agentic-kb": "f95f7a45dd7bb0fb",
-    "cascade": "8f53ae0705940fdd",
+    "cascade": "f3170a87d3e307c4",
     "context-layer": "61ff39920c0cae7b",
     "support-chatbot": "119b5648ce1b2fda",
 }
