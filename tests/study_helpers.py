@@ -18,11 +18,13 @@ ASKED = (("How is the {} handled?", "plain"), ("Rule {n} about a {}", "coded"), 
 EXAM = "mine"
 
 
-def make_base(folder: Path) -> Path:
-    """A knowledge base with an exam called `mine`."""
+def make_base(folder: Path, more: str = "") -> Path:
+    """A knowledge base with an exam called `mine`; `more` is said in each document."""
     home = Home(folder)
     for n, thing in enumerate(THINGS):
-        home.write(f"docs/{thing}.md", f"# The {thing}\n\nRule {n}: Mia Reyes approves each {thing} of the day.\n")
+        home.write(
+            f"docs/{thing}.md", f"# The {thing}\n\nRule {n}: Mia Reyes approves each {thing} of the day. {more}\n"
+        )
     home.sync("docs")
     with home.open() as kb:
         ids = {Path(document.id).stem: document.id for document in kb.documents(Access.owner())}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -15,6 +16,7 @@ from http_helpers import SETTINGS
 from llm_server import LLMServer
 from surefind.access import Access
 from surefind.answer.answering import answer, steps
+from surefind.answer.quoting import quote
 from surefind.answer.support import supported
 from surefind.answer.values import NOT_HERE, Answer
 from surefind.errors import MissingPartError, UsageError
@@ -104,6 +106,13 @@ def test_without_a_model_the_answer_quotes(tmp_path: Path) -> None:
     with home.open() as kb:
         found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
     assert found.text == "The cutoff of domestic wires is 3 pm. [1]" and not found.note
+
+
+@pytest.mark.parametrize("start", [0, 900])
+def test_the_rest_of_a_sentence_is_not_quoted(start: int) -> None:
+    text = "renewal of a wire by re-filing. The desk answers questions about renewals of wires on ext. 4270."
+    found = quote("How is a wire renewed by re-filing?", [replace(_hit(text), start=start, end=start + len(text))], 0.5)
+    assert found.sentences[0].text.startswith("renewal") is (start == 0)
 
 
 def test_a_spent_budget_leaves_quotes(bank: Home, llm: LLMServer) -> None:

@@ -15,13 +15,24 @@ from exam_helpers import surefind
 from helpers import Home
 from rerank_helpers import Shelf
 from surefind import Access, KnowledgeBase, spec
+from surefind.calibrate import run as run_module
 from surefind.calibrate.choice import Evidence, checked, choose
-from surefind.calibrate.run import success_of
+from surefind.calibrate.evidence import ask, plan_of
+from surefind.calibrate.run import sentence, success_of
 from surefind.confidence.saved import FILE, find_calibration, write_calibration
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.measure.names import parse_measure
 from surefind.measure.statistics import wilson
-from surefind.measure.thresholds import MIN_QUESTIONS, Threshold, chosen, thresholds, z_of
+from surefind.measure.thresholds import (
+    MIN_QUESTIONS,
+    Threshold,
+    chosen,
+    first_failure,
+    smallest,
+    thresholds,
+    z_of,
+)
 from surefind.running.notes import collecting
 from surefind.search.pipeline import Pipeline
 from surefind.serve.integrity import CHECKS, DamageError
@@ -82,6 +93,23 @@ def test_share_that_is_skipped_can_be_limited() -> None:
     assert chosen(made, 0.8) == made[-1]
     assert chosen(made, 0.8, most=0.5) == made[1]
     assert chosen(made, 0.8, most=0.3) is None
+
+
+def test_eq_32_takes_the_smallest_threshold_that_passes() -> None:
+    """Of 100 questions the 60 surest succeed, so Wilson's bound of 60/n decides how many of the others come along."""
+    confidences = np.linspace(1, 0.01, 100)
+    success = np.arange(100) < 60
+    most = max(n for n in range(60, 101) if wilson(60, n).low >= 0.8)
+    found = smallest(confidences, success, 0.8)
+    assert found is not None and found.skipped == most and found.below == pytest.approx(confidences[most - 1])
+    assert smallest(confidences, success, 0.8, most=0.5) is not None
+    assert smallest(confidences, success, 0.8, most=0.29) is None  # fewer than 30 questions
+
+
+def test_the_sequence_says_where_it_ended() -> None:
+    made = [Threshold(0.9, 100, 100, 0.96), Threshold(0.8, 150, 140, 0.88), Threshold(0.7, 300, 295, 0.96)]
+    assert first_failure(made, 0.9) == made[1]
+    assert first_failure(made[:1], 0.9) is None
 
 
 # ---------------------------------------------------------------- the promise
@@ -277,6 +305,34 @@ def _note(kb: KnowledgeBase, pipeline: Pipeline, text: str) -> str:
 
 
 @pytest.mark.usefixtures("toys")
+def test_command_says_why_it_refuses_what_eq_32_would_take(asked: Home) -> None:
+    """The surest questions fail and the others succeed: the sequence ends at once, and eq. 32 has a threshold."""
+    strict = made_refusal(asked, "sequence")
+    lucky = made_refusal(asked, "eq32")
+    assert strict["below"] is None and strict["eq32"]["below"] == lucky["below"] is not None
+    told = sentence(strict)
+    assert "Equation 32 of the study would take" in told and "--rule eq32 takes it" in told and "fails" in told
+    assert "are not reranked" in sentence(lucky)
+
+
+def made_refusal(asked: Home, rule: str) -> dict[str, Any]:
+    with asked.open() as kb:
+        exam = ExamStore(kb.data / "exams").load("asked")
+        plan = plan_of(Pipeline.parse("bm25"), "shared_words", exam, success_of(exam), parse_measure("nDCG@10"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(run_module, "ask", lambda *given: _unlucky(ask(*given)))
+            return run_module.calibrate(kb, plan, "quick", "max", 0.6, 0.95, 1.0, None, rule)  # type: ignore[arg-type]
+
+
+def _unlucky(asked: Any) -> Any:
+    """The same questions, of which the surest fifth fails and all others succeed."""
+    count = len(asked.queries)
+    sure = np.random.default_rng(3).permutation(count) / count
+    evidence = replace(asked.evidence, confidences=dict.fromkeys(asked.evidence.confidences, sure), success=sure < 0.8)
+    return replace(asked, evidence=evidence)
+
+
+@pytest.mark.usefixtures("toys")
 def test_command_shows_the_thresholds_and_the_pipeline(asked: Home) -> None:
     done = calibrated(asked, "--when", "max")
     assert done.code == 0, done.err
@@ -292,6 +348,7 @@ def test_command_shows_the_thresholds_and_the_pipeline(asked: Home) -> None:
         (("--confidence", "0"), "--confidence must be between 0 and 1, not 0."),
         (("--most-skipped", "0"), "--most-skipped must be above 0 and at most 1, not 0."),
         (("--when", "luck"), "There is no measure of confidence 'luck'."),
+        (("--rule", "eq31"), "There is no rule 'eq31' to choose a threshold. Did you mean eq32?"),
         (("--name", "a/b"), "cannot be called 'a/b'"),
         (("--pipeline", "bm25 >> shared_words"), "The pipeline already reranks"),
     ],

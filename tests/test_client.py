@@ -45,7 +45,7 @@ def test_pages_give_each_hit_once(server: Served) -> None:
 def test_uploads_jobs_feedback_and_documents(server: Served) -> None:
     with Client(server.url) as client:
         draft = client.upload("new.md", b"# New\n\ntext")
-        job = client.start("publish", version=draft["number"])
+        job = client.publish(draft["number"])
         while not (job := client.job(job["id"]))["ended"]:
             pass
         assert job["state"] == "finished"
@@ -73,7 +73,7 @@ def test_a_document_is_retired_and_restored(server: Served) -> None:
         assert listed["retired"]
         draft = client.restore(listed["versions"][0]["number"])
         assert draft["document"] == "wires/09.md"
-        assert finished(client, client.start("publish", version=draft["number"]))
+        assert finished(client, client.publish(draft["number"]))
         assert client.document("wires/09.md")["title"] == "Wire 9"
 
     async def again() -> object:

@@ -19,6 +19,7 @@ from surefind.exam.by_llm.necessity import answers, necessary
 from surefind.exam.by_llm.pairs import entities_by_rule, entities_of, pairs
 from surefind.exam.by_llm.passages import SourcePassage, drawn, passages
 from surefind.exam.by_llm.questions import Question, Seen, find_answer, read_questions
+from surefind.exam.by_llm.specific import Specific
 from surefind.exam.store import ExamStore
 from surefind.services import LocalServices
 from surefind.types import Document
@@ -57,6 +58,10 @@ def test_answer_over_a_line_end_is_taken_as_it_stands() -> None:
         (asked("When do wires close?", "4:30 P.M. eastern"), "the answer is not an exact substring"),
         (asked("What does the passage say on wires?", "4:30 p.m. Eastern"), "mentions its passage"),
         (asked("Which form is mentioned in the first excerpt?", "Form W-12"), "mentions its passage"),
+        (asked("What is the title of the document?", "Form W-12"), "asks for nothing in particular"),
+        (asked("What is the main topic of the document?", "outgoing wires"), "asks for nothing in particular"),
+        (asked("What is the version of the policy?", "4:30 p.m. Eastern"), "asks for nothing in particular"),
+        (asked("What is the name of the product or service?", "Form W-12"), "asks for nothing in particular"),
         (asked("Is Form W-12 needed for wires?", "Form W-12"), "contains its own answer"),
         (asked("When do wires close?", ""), "no question and answer"),
         ('{"questions": [3]}', "no question and answer"),
@@ -66,6 +71,21 @@ def test_answer_over_a_line_end_is_taken_as_it_stands() -> None:
 )
 def test_question_that_breaks_a_rule_is_refused(said: str, reason: str) -> None:
     assert read_questions(said, [WIRES]) == ([], [reason])
+
+
+@pytest.mark.parametrize(
+    ("question", "specific"),
+    [
+        ("What is the name of the member?", False),  # a real model asked these
+        ("What is the role of the member at the window?", True),
+        ("What is the name of the queue for complaints?", True),
+        ("When is the cutoff for wires?", True),
+    ],
+)
+def test_a_question_that_fits_many_documents_is_told_from_others(question: str, specific: bool) -> None:
+    texts = ["The member signs.", "A member may ask.", "Each member has a window.", "Complaints go to a queue."]
+    known = Specific([SourcePassage(f"{n}.md", 0, len(text), text, "") for n, text in enumerate(texts)])
+    assert known(question) is specific
 
 
 def test_of_two_passages_the_one_with_the_answer_comes_first() -> None:

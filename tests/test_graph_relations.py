@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import replace
 from math import log
 from typing import Any
 
@@ -19,9 +20,10 @@ from surefind.graph.communities import communities, edges
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
 from surefind.graph.labels import labels
-from surefind.graph.relations import MAX_RELATIONS, relate
+from surefind.graph.relations import MAX_RELATIONS, relate, relate_directed, relate_stated
 from surefind.graph.summaries import summarise
 from surefind.protocols import Progress, Services
+from surefind.retrieve.graph_local import GraphLocal
 from surefind.testing import built
 from surefind.types import EVERY, Chunk, Extraction, Mask, Mention, Query
 
@@ -72,6 +74,23 @@ def test_stated_relation_has_weight_one() -> None:
     chunks = [passage(i, str(i), "Dana. Oak.") for i in range(2)]
     found = weights(derive(Facts.build(chunks, Stated(), SERVICES), EVERY))
     assert found["dana", "oak"] == 1
+
+
+def test_a_directed_relation_leads_from_the_first_entity_to_the_second() -> None:
+    chunks = [passage(i, str(i), "Dana. Oak.") for i in range(2)]
+    found = derive(Facts.build(chunks, Stated(), SERVICES), EVERY)
+    dana, oak = found.keys.index("dana"), found.keys.index("oak")
+    assert found.once(relate_directed).of(dana)[0].tolist() == [oak]
+    assert found.once(relate_directed).of(oak)[0].tolist() == []
+    assert found.once(relate_stated).of(oak)[0].tolist() == [dana]
+
+
+def test_entities_are_read_in_the_context_only_if_asked_to() -> None:
+    chunks = [replace(passage(i, str(i), "It opens at nine."), context="About Oak Street.") for i in range(2)]
+    extractor = spec.make("extract", "phrases")
+    without, within = (Facts.build(chunks, extractor, SERVICES, context=one) for one in (False, True))
+    assert "oak street" not in derive(without, EVERY).keys and "oak street" in derive(within, EVERY).keys
+    assert GraphLocal().index_spec != GraphLocal(context=True).index_spec
 
 
 @given(collections(), st.data())

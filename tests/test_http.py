@@ -190,7 +190,7 @@ def test_an_upload_is_a_draft_until_it_is_published(bank: Home, http: httpx.Clie
     assert made.status_code == 201 and made.json()["state"] == "draft"
     assert not http.get("/v1/search", params={"query": "lunchtime"}).json()["hits"]
     assert made.json()["number"] in [one["number"] for one in http.get("/v1/drafts").json()["drafts"]]
-    job = http.post("/v1/jobs", json={"kind": "publish", "version": made.json()["number"]})
+    job = http.post(f"/v1/drafts/{made.json()['number']}/publish")
     assert job.status_code == 202
     with http.stream("GET", f"/v1/jobs/{job.json()['id']}/events") as answer:
         events = "".join(answer.iter_text())
@@ -234,14 +234,14 @@ def test_a_large_body_is_refused(http: httpx.Client) -> None:
 
 def test_jobs_are_checked_and_can_be_cancelled(http: httpx.Client) -> None:
     _problem(http.post("/v1/jobs", json={"kind": "rm"}), 422)
-    _problem(http.post("/v1/jobs", json={"kind": "publish"}), 400)
+    _problem(http.post("/v1/jobs", json={"kind": "publish", "version": 1}), 422)
     _problem(http.post("/v1/jobs", json={"kind": "bench", "exam": "--help"}), 400)
     job = http.post("/v1/jobs", json={"kind": "sync"}).json()["id"]
     assert http.delete(f"/v1/jobs/{job}").status_code == 200
     assert _ended(http, job)["state"] == "cancelled"
     job = http.post("/v1/jobs", json={"kind": "sync"}).json()["id"]
     assert _ended(http, job)["state"] == "finished"
-    _problem(http.post("/v1/jobs", json={"kind": "publish", "version": 99_999}), 404)
+    _problem(http.post("/v1/drafts/99999/publish"), 404)
     missing = http.post("/v1/jobs", json={"kind": "bench", "exam": "nonesuch"}).json()["id"]
     assert "nonesuch" in _ended(http, missing)["error"]
 

@@ -350,7 +350,7 @@ def test_without_a_key_nothing_is_answered(server: Served) -> None:
         ("reader", "GET", "/v1/exams", b""),
         ("reader", "GET", "/v1/reports", b""),
         ("reader", "GET", "/metrics", b""),
-        ("writer", "POST", "/v1/jobs", b'{"kind": "publish", "version": 1}'),
+        ("writer", "POST", "/v1/drafts/1/publish", b"{}"),
         ("writer", "POST", "/v1/jobs", b'{"kind": "bench"}'),
         ("writer", "GET", "/v1/search?query=x&pipeline=bm25", b""),
     ],

@@ -24,7 +24,7 @@ def test_no_request_breaks_the_server(server: Served) -> None:
         @given(case=operation.as_strategy())
         def ask(case: schemathesis.Case) -> None:
             if (case.method, case.path) == ("POST", "/v1/jobs") and isinstance(case.body, dict):
-                case.body = {**case.body, "kind": "publish", "version": 1}  # no long work
+                case.body = {**case.body, "kind": "bench", "exam": "none"}  # no long work
             answer = case.call(timeout=20)
             asked[f"{case.method} {case.path}"] += 1
             case.validate_response(answer, checks=[not_a_server_error])

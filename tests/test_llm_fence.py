@@ -128,6 +128,14 @@ def test_a_prompt_that_cannot_work_is_refused(text: str, complaint: str) -> None
         parse_prompt("toy", "mine", text, ("query", "passages", "keep"))
 
 
+def test_a_value_with_a_question_mark_may_be_left_out() -> None:
+    slots = ("query", "keep?")
+    parse_prompt("toy", "a", "[system]\n[user]\n$query\n", slots)
+    parse_prompt("toy", "b", "[system]\n[user]\n$query $keep\n", slots)
+    with pytest.raises(ConfigError, match=r"must use \$query, \$keep and nothing else; check \$more"):
+        parse_prompt("toy", "c", "[system]\n[user]\n$query $more\n", slots)
+
+
 LISTWISE = ("query", "passages", "count", "keep")
 
 
@@ -143,7 +151,7 @@ def test_own_prompt_is_found_by_its_name(tmp_path: Path) -> None:
 def test_unknown_prompt_names_those_there_are(tmp_path: Path) -> None:
     (tmp_path / "llm_listwise").mkdir()
     (tmp_path / "llm_listwise" / "mine.txt").write_text("x", encoding="utf-8")
-    with pytest.raises(SpecError, match=r"no prompt 'v9'.*Choices: mine, v1"):
+    with pytest.raises(SpecError, match=r"no prompt 'v9'.*Choices: mine, paper, paper_cascade, v1"):
         load_prompt("llm_listwise", "v9", LISTWISE, tmp_path)
     with pytest.raises(SpecError, match=r"no prompt '\.\./x'"):
         load_prompt("llm_listwise", "../x", LISTWISE, tmp_path)

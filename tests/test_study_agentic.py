@@ -22,6 +22,7 @@ from surefind.bench import latency
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.statistics import wilson
+from surefind.study.chart import draw_swarm
 from surefind.study.corpora import Wanted, open_collections
 from surefind.study.desk import Options, RunContext
 from surefind.study.half import half_of
@@ -248,10 +249,43 @@ def test_the_models_are_tested_on_questions_apart(ran: Ran, tables: dict[str, An
 def test_figure_8_has_a_point_for_each_test_question(ran: Ran, tables: dict[str, Any]) -> None:
     found = ran.json["results"]["mine"]["fusion"]
     clouds = {cloud["name"]: cloud["points"] for cloud in tables["Figure 8"]["clouds"]}
-    assert list(clouds) == [f"mine {name}" for name in paper.LEARNED.values()]
+    assert list(clouds) == [f"mine {one} {name}" for name in paper.LEARNED.values() for one in paper.SETS]
     stars = [found["stars"][i] for i in found["test"]]
-    wanted = list(zip(stars, found["models"]["xgboost"]["test"], strict=True))
-    assert sorted(map(tuple, clouds["mine Learned XGBoost"])) == sorted(wanted)
+    predicted = found["models"]["xgboost"]["test"]
+    for one in paper.SETS:
+        inside = [found["families"][i].upper() == one for i in found["test"]]
+        wanted = [pair for pair, there in zip(zip(stars, predicted, strict=True), inside, strict=True) if there]
+        assert sorted(map(tuple, clouds[f"mine {one} Learned XGBoost"])) == sorted(wanted)
+
+
+def test_figure_8_has_r_squared_by_set_and_over_all(ran: Ran, tables: dict[str, Any]) -> None:
+    heads = [(head["group"], head["text"]) for head in tables["Figure 8"]["heads"]]
+    ours = [f"mine {one}" for one in paper.SETS] + ["mine"]
+    assert heads == [(one, text) for one in ours for text in ("R² test", "lowest α", "highest α")] + [("", "R²")]
+    found = ran.json["results"]["mine"]["fusion"]
+    stars = np.array(found["stars"])[found["test"]]
+    overall = alpha.r_squared(stars, np.array(found["models"]["ridge"]["test"]))
+    assert _cells(tables["Figure 8"], "Learned Ridge")[9] == pytest.approx(overall)
+
+
+def test_figure_6_has_a_dot_for_each_test_question_and_feature(ran: Ran, tables: dict[str, Any]) -> None:
+    figure = tables["Figure 6"]
+    assert figure["chart"] == "swarm"
+    swarms = {cloud["name"]: cloud["points"] for cloud in figure["clouds"]}
+    found = ran.json["results"]["mine"]["fusion"]
+    assert list(swarms) == ["words", "has_digits", "has_wh_word", "has_acronym"]
+    for name, points in swarms.items():
+        effect = found["models"]["xgboost"]["effects"][name]
+        assert len(points) == len(found["test"]) and all(0 <= level <= 1 for _, level in points)
+        low, high = min(value for value, _ in points), max(value for value, _ in points)
+        assert (low, high) == pytest.approx((effect["low"], effect["high"]), abs=1e-4)
+    assert draw_swarm("t", figure["clouds"]).count("<circle") == 4 * len(found["test"])
+
+
+@pytest.mark.parametrize("number", ["Figure 4", "Figure 11"])
+def test_a_figure_draws_all_four_measures(tables: dict[str, Any], number: str) -> None:
+    assert tables[number]["drawn"] == list(paper.KEY)
+    assert {head["text"] for head in tables[number]["heads"] if not head["paper"]} >= set(paper.KEY)
 
 
 def test_a_large_cloud_is_thinned_the_same_way_each_time() -> None:
@@ -362,6 +396,9 @@ def test_with_a_model_nothing_is_left_out(base: Path, llm: LLMServer) -> None:
     seconds, by_model, dollars, _ = _cells(tables["Table 2"], paper.AGENTIC_1)[:4]
     assert seconds > by_model > 0 and dollars > 0
     assert _cells(tables["Table 2"], paper.BASE)[1:3] == [0.0, 0.0]
+    asked = [prompt for prompt in llm.prompts if "Identify the named entities" in prompt]
+    context = [prompt for prompt in asked if "It is about money." in prompt]
+    assert context and len(context) < len(asked)  # a graph on agentic passages reads their context, the other does not
     assert "LLM reranking on 75 questions" in tables["Table 5"]["notes"][0]
     assert _cells(tables["Table 5"], "always")[1] > 0
     assert ran.json["results"]["mine"]["graph"]["rows"][paper.ON_BASE]["latency_ms"]["p50"] > 0

@@ -11,6 +11,10 @@ import pytest
 
 from exam_helpers import Ran, copy_few, surefind
 from helpers import WORDS, Home
+from llm_server import LLMServer
+from llm_steps import BLOCK
+from surefind.exam.store import ExamStore
+from surefind.study.studies.context_layer import SHARES
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
@@ -34,10 +38,12 @@ def tables(ran: Ran) -> dict[str, Any]:
     return {table["number"]: table for table in ran.json["tables"]}
 
 
-def test_rsf_and_convex_are_one_row_with_both_names(tables: dict[str, Any]) -> None:
-    names = [row["name"] for row in tables["Results"]["rows"]]
-    assert "Convex α=0.5 (also RSF)" in names and "RSF" not in names
-    assert len(names) == 14
+def test_fifteen_rows_are_below_fifteen_configurations(tables: dict[str, Any]) -> None:
+    table = tables["Results"]
+    rows = {row["name"]: row["cells"] for row in table["rows"]}
+    assert table["title"].startswith("Fifteen configurations") and len(table["rows"]) == len(rows) == 15
+    assert rows["RSF"] == rows["Convex α=0.5"] and "one configuration" in " ".join(table["notes"])
+    assert all(cells[0] is not None for cells in rows.values())
 
 
 def test_only_three_rows_have_a_figure_of_the_paper(tables: dict[str, Any]) -> None:
@@ -62,11 +68,50 @@ def test_each_claim_has_a_verdict(tables: dict[str, Any]) -> None:
 
 def test_the_papers_questions_add_up(tables: dict[str, Any]) -> None:
     counts = [row["cells"][0] for row in tables["Query categories"]["rows"] if row["cells"][0] is not None]
-    assert sum(counts) == tables["Corpus"]["rows"][0]["cells"][-1] == 1706
+    assert sum(counts) == tables["Corpus"]["rows"][0]["cells"][-1] == sum(SHARES.values()) == 1706
+    assert counts == list(SHARES.values())
+
+
+def test_our_questions_have_the_shares_of_the_paper(base: Path) -> None:
+    ran = surefind("study", "context-layer", "--offline", "--only", "Query categories", "--json", kb=base)
+    ours = {row["name"]: row["cells"][1] for row in ran.json["tables"][0]["rows"]}
+    assert list(ours) == list(SHARES)
+    scale = min(ours[kind] / share for kind, share in SHARES.items())
+    assert all(ours[kind] <= scale * share + 1 + scale for kind, share in SHARES.items())
+    assert ours["heading_paraphrase"] >= 1
+
+
+def test_the_model_rewords_the_headings(tmp_path: Path, llm: LLMServer) -> None:
+    home = Home(tmp_path, WORDS)
+    copy_few(home.docs)
+    home.sync("docs")
+    llm.reply = lambda prompt: json.dumps({"question": _reworded(prompt)})
+    words = ("study", "context-layer", "--only", "Query categories", "--llm", llm.model, "--json")
+    home.configure(f'{WORDS}\n[llm.prices]\n"{llm.model}" = [1, 1]\n')
+    refused = surefind(*words, kb=home.folder)
+    assert refused.code == 2 and "Add --yes" in refused.err and not llm.bodies
+    ran = surefind(*words, "--yes", kb=home.folder)
+    assert ran.code == 0, ran.err
+    with home.open() as kb:
+        exam = ExamStore(kb.data / "exams").load("context-layer")
+    written = [query for query in exam.queries if query.family == "heading_paraphrase"]
+    assert len(written) > 10 and all(query.metadata["model"] == llm.model for query in written)
+    assert all("doings of" in query.text and query.judgments for query in written)
+    assert len(written) / len(exam.queries) == pytest.approx(311 / 1706, abs=0.03)
+    asked = len(llm.bodies)
+    assert surefind(*words, "--yes", kb=home.folder).code == 0 and len(llm.bodies) == asked  # kept
+
+
+def _reworded(prompt: str) -> str:
+    """Drops the first word of the heading; every fifth answer repeats the heading."""
+    heading = BLOCK.search(prompt)
+    assert heading is not None
+    first, *rest = heading[4].split()
+    return heading[4] if len(prompt) % 5 == 0 else f"what are the doings of {' '.join(rest) or first}?"
 
 
 def test_the_command_of_a_table_makes_its_figures_again(base: Path, tables: dict[str, Any]) -> None:
-    words = ["study", "context-layer", "--exam", "known-item@1", "--questions", "40", "--seed", "42", "--offline"]
+    words = ["study", "context-layer", "--exam", "context-layer@1", "--questions", "40", "--seed", "42", "--offline"]
     assert tables["Results"]["command"] == f"surefind {' '.join(words)} --only Results --fresh"
     again = surefind(*words, "--only", "Results", "--fresh", "--json", kb=base)
     (table,) = again.json["tables"]
@@ -113,7 +158,7 @@ def test_a_dry_run_measures_nothing(base: Path) -> None:
         (("context-layer", "--only", "Table 9"), "This study has no 'Table 9'"),
         (("context-layer", "--offline", "--llm", "ollama:x"), "Leave one of the two out"),
         (("context-layer", "--layout", "nothing"), "nothing"),
-        (("context-layer", "--encoder", "minilm"), "This study compares no encoders"),
+        (("context-layer", "--encoder", "minilm", "--encoder", "arctic"), "This study compares no encoders"),
         (("cascade", "--layout", "paper"), "names no layout of its own"),
         (("context-layer", "--questions", "0"), "--questions must be at least 1"),
         (("context-layer", "--beir", "nowhere"), "There is no folder"),

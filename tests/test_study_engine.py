@@ -360,7 +360,7 @@ class _Tags(HTMLParser):
 HOSTILE = '</td><script>alert(1)</script><img src="x" onerror=alert(1)> & \u2028'
 
 
-@pytest.mark.parametrize("chart", ["", "bars", "lines", "clouds"])
+@pytest.mark.parametrize("chart", ["", "bars", "lines", "clouds", "swarm"])
 def test_no_text_becomes_markup(home: Home, chart: Any) -> None:
     toy = Toy()
     heads = (Head(HOSTILE, HOSTILE), Head("n", paper=True, format=","))

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from exam_helpers import Ran, surefind
 from helpers import WORDS
 from llm_server import LLMServer
-from llm_steps import passages, upside_down
-from study_helpers import figures, make_base, printed, tables_of
-from surefind.exam.model import Exam
-from surefind.exam.store import ExamStore
-from surefind.kb import KnowledgeBase
+from llm_steps import passages, uneven, upside_down
+from study_helpers import THINGS, figures, make_base, printed, tables_of
+from surefind import spec
+from surefind.errors import SurefindError
+from surefind.services import LocalServices
+from surefind.study.corpora import Wanted, open_collections
+from surefind.study.desk import Options, RunContext
+from surefind.study.studies.support_chatbot import _collections, _tuning
 from surefind.study.studies.support_chatbot import _measure as measure
 from surefind.study.studies.support_chatbot import _paper as paper
+from surefind.train.prompt import FAILED, MIN_RECALL
+from surefind.types import Document
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
@@ -45,7 +52,18 @@ def two(base: Path) -> Ran:
 
 
 def test_the_tables_are_numbered_as_in_the_paper(one: Ran) -> None:
-    numbers = ["Table 2", "Table 11", "Table 3", "Table 12", "Table 9", "Table 10", "Table 4", "Table 13", "Table 5"]
+    numbers = [
+        "Table 1",
+        "Table 2",
+        "Table 11",
+        "Table 3",
+        "Table 12",
+        "Table 9",
+        "Table 10",
+        "Table 4",
+        "Table 13",
+        "Table 5",
+    ]
     assert list(tables_of(one)) == [*numbers, "Appendix E", "Table 6", "Table 7", "Table 8"]
 
 
@@ -61,8 +79,6 @@ def test_what_was_left_out_is_named_with_its_reason(one: Ran) -> None:
     assert left_out["Table 9"] == {"Champion + another encoder": "left out: needs a second one (--encoder)"}
     assert {left_out["Table 7"][name] for name in (paper.ZERO, paper.ONE, paper.META)} == {model}
     assert left_out["Table 7"][paper.CHEAP] == "left out: needs a second model (--cheaper-llm)"
-    why = left_out["Table 8"]["your encoder, fine-tuned"]
-    assert "surefind[train]" in why or "60 questions are needed" in why
 
 
 def test_ours_and_the_papers_figures_share_the_rows_that_both_have(one: Ran) -> None:
@@ -186,26 +202,154 @@ def test_a_cheaper_model_has_a_row_of_its_own(base: Path, llm: LLMServer) -> Non
     assert other.code == 2 and "compares no language models" in other.err
 
 
-def test_an_encoder_is_tuned_where_torch_is_installed(base: Path) -> None:
-    """On questions that are not asked: 42 of 45 are too few, so they are asked twice under other words."""
+def _written(prompt: str) -> str:
+    """Writes questions, or a question with a negative, about the passage that is shown."""
+    thing = next((thing for thing in THINGS if f"The {thing}" in prompt), "vault")
+    if '"negative"' in prompt:
+        other = "Nobody here says who approves it, only that it is kept in a room beside the stairs."
+        return json.dumps({"query": f"who says yes to one {thing}?", "negative": other})
+    return json.dumps({"questions": [f"who says yes to one {thing}?", f"is a {thing} approved by somebody?"]})
+
+
+def test_table_8_has_eight_rows_four_measures_two_sizes(
+    tmp_path: Path, llm: LLMServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All encoders of Table 8 are trained on what the model wrote, and measured on questions of the exam."""
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
-    with KnowledgeBase.open(base) as kb:
-        store = ExamStore(kb.data / "exams")
-        first = store.load("mine").queries
-        again = tuple(replace(q, id=f"{q.id}-b", text=f"Please tell me: {q.text}") for q in first)
-        store.save(Exam("more", (*first, *again)))
-    words = ("study", "support-chatbot", "--exam", "more", "--questions", "9", "--offline", "--only", "Table 8")
-    table = tables_of(surefind(*words, "--json", kb=base))["Table 8"]
+    from surefind.train import neural
+
+    monkeypatch.setattr(neural, "MIN_PAIRS", 8)  # a triplet for each of 15 passages
+    base = make_base(tmp_path / "kb", "Papers about it are stored for seven years in room five beside the stairs.")
+    llm.reply = _written
+    (base / "surefind.toml").write_text(f'{WORDS}\n[llm.prices]\n"{llm.model}" = [1, 1]\n')
+    chosen = ("--encoder", "minilm", "--encoder", "arctic", "--only", "Table 8", "--llm", llm.model)
+    try:
+        refused = surefind(*WORDS_OF, *chosen, kb=base)
+        assert refused.code == 2 and "Add --yes" in refused.err and not llm.bodies
+        table = tables_of(surefind(*WORDS_OF, *chosen, "--yes", kb=base))["Table 8"]
+    finally:
+        (base / "surefind.toml").write_text(WORDS)
+    rows = {row["name"]: row for row in table["rows"]}
+    assert list(rows)[:8] == list(printed("support-chatbot", "Table 8"))
+    assert [head["text"] for head in table["heads"]] == ["nDCG@5", "nDCG@10", "R@10", "R@50"] * 2
+    ours = [name for name in rows if "headings" not in name]
+    assert not [rows[name]["left_out"] for name in ours if rows[name]["left_out"]]
+    assert all(0 <= cell <= 1 for name in ours for cell in rows[name]["cells"][:4])
+    assert all("study-fine-tuned-on" in rows[name]["spec"] for name in ours if name.startswith("fine-tuned"))
+    assert "fixed(tokens=512" in rows["fine-tuned on triplets, 512"]["spec"]
+    assert {"questions" in prompt for prompt in llm.prompts} == {True, False}  # questions, and triplets
+
+
+def test_without_a_model_the_rows_of_table_8_that_need_one_say_so(one: Ran) -> None:
+    rows = {row["name"]: row for row in tables_of(one)["Table 8"]["rows"]}
+    model = "left out: needs a language model (--llm)"
+    asked = [name for name, row in rows.items() if row["left_out"] == model]
+    assert asked == [name for name in rows if "questions" in name or "triplets" in name or "GPL" in name]
+    assert rows["another encoder, 512"]["left_out"] == "left out: needs a second one (--encoder)"
+    assert all(0 <= cell <= 1 for size in (512, 2048) for cell in rows[f"as it is, {size}"]["cells"][:4])
+
+
+def test_an_encoder_behind_an_endpoint_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_tuning, "need_torch", lambda: None)
+    assert "openai(model=m) cannot be trained here" in _tuning._why_not("openai(model=m)")
+    assert _tuning._why_not("minilm") == ""
+
+
+def test_the_settings_of_fine_tuning_are_those_of_the_paper(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = {}
+    monkeypatch.setattr(_tuning, "_why_not", lambda encoder: "")
+    fake = SimpleNamespace(fit_encoder=lambda kb, job, *_: jobs.setdefault(job.name, job) and _refuse())
+    monkeypatch.setitem(sys.modules, "surefind.train.neural", fake)
+    (mine,) = open_collections(base, Wanted(("mine",), questions=9))
+    with mine.kb:
+        desk = RunContext(mine, Options(llm=True))
+        found = _tuning.fine_tune(desk, {}, _tuning.untuned(desk, {}))
+    assert len(jobs) == 7 and "no room" in str(found["left_out"])
+    assert {(job.rate, job.batch, job.warmup, job.epochs, job.share) for job in jobs.values()} == {
+        (6.25e-6, 8, 500, 1, 1.0)
+    }
+    losses = {name.removeprefix("study-").removesuffix("-mine"): (job.write, job.loss) for name, job in jobs.items()}
+    assert losses["fine-tuned-on-questions-2048"] == ("questions", "multiple-negatives")
+    assert losses["fine-tuned-on-triplets-512"] == ("triplets", "triplet")
+    assert losses["another-encoder-gpl-512"] == ("questions", "margin-mse")
+
+
+def _refuse() -> None:
+    raise SurefindError("There is no room.")
+
+
+# ---------------------------------------------------------------- Table 1, repeated runs
+
+
+def test_table_1_counts_questions_documents_and_passages(one: Ran, base: Path) -> None:
+    table = tables_of(one)["Table 1"]
     rows = figures(table)
-    assert 0 <= rows["your encoder"][0] <= 1 and 0 <= rows["your encoder, fine-tuned"][0] <= 1
-    assert not any(row["left_out"] for row in table["rows"])
+    assert rows["paper: Help Articles"] == [310, 3.6, 28870, 20243, 15848, 237, 480, 125248]
+    questions, relevant, small, large, documents, median, p75, most = rows["mine"]
+    assert (questions, relevant, documents) == (9, 1.0, len(THINGS))
+    assert small == large == len(THINGS) and 0 < median <= p75 <= most < 100
 
 
-def test_an_encoder_behind_an_endpoint_is_not_tuned(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measure, "need_torch", lambda: None)
-    monkeypatch.setattr(measure, "MIN_QUESTIONS", 1)
-    with KnowledgeBase.open(base) as kb:
-        rest = ExamStore(kb.data / "exams").load("mine")
-    assert "openai(model=m) cannot be trained here" in measure._why_not_tuned(rest, "openai(model=m)")
-    assert measure._why_not_tuned(rest, "minilm") == ""
+def test_passages_are_counted_as_they_are_cut() -> None:
+    texts = ["word " * count for count in (1, 511, 512, 513, 1500, 5000)]
+    chunker = spec.make("chunk", "fixed(tokens=512, overlap=0)")
+    cut = [len(chunker.chunk(Document(f"{i}.md", text, ""), LocalServices())) for i, text in enumerate(texts)]
+    desk: Any = SimpleNamespace(
+        kb=SimpleNamespace(documents=lambda access: [Document(f"{i}.md", text, "") for i, text in enumerate(texts)]),
+        access=None,
+        exam=SimpleNamespace(queries=()),
+    )
+    assert _collections.count(desk, {}, ())["chunks_512"] == sum(cut)
+
+
+def test_a_row_that_is_run_three_times_has_an_interval(base: Path, llm: LLMServer) -> None:
+    """The model turns the passages round in the first run only, so the three means differ."""
+    seen: set[str] = set()
+
+    def model(prompt: str) -> str:
+        first = prompt not in seen
+        seen.add(prompt)
+        numbers = sorted(passages(prompt))
+        return json.dumps({"ranking": upside_down(numbers) if first else uneven(numbers)})
+
+    llm.reply = model
+    (base / "surefind.toml").write_text(f'{WORDS}\n[llm.prices]\n"{llm.model}" = [1, 1]\n')
+    try:
+        ran = surefind(*WORDS_OF, "--only", "Table 4", "--llm", llm.model, "--repeats", "3", "--yes", kb=base)
+        other = surefind("study", "cascade", "--exam", "mine", "--repeats", "2", "--offline", kb=base)
+    finally:
+        (base / "surefind.toml").write_text(WORDS)
+    table = tables_of(ran)["Table 4"]
+    rows = figures(table)
+    assert set(rows) == set(printed("support-chatbot", "Table 4"))  # the runs are one row
+    assert re.fullmatch(r"\d+\.\d% ± \d+\.\d", rows[paper.LLM][1]) and not rows[paper.LLM][1].endswith("± 0.0")
+    assert isinstance(rows["Champion"][1], float) and "--repeats 3" in table["command"]
+    assert other.code == 2 and "repeats no rows" in other.err
+
+
+def test_the_interval_of_runs_is_students() -> None:
+    row = lambda mean: {"measures": {"R@10": {"mean": mean}}, "aliases": [], "scores": []}  # noqa: E731
+    found = measure.folded({"rows": {"a": row(0.5), "a, run 1": row(0.6), "a, run 2": row(0.7), "b": row(0.1)}})
+    assert found["rows"]["a"]["measures"]["R@10"]["mean"] == pytest.approx(0.6) and found["runs"] == 3
+    assert found["rows"]["a"]["spread"]["R@10"] == pytest.approx(4.303 * 0.1 / 3**0.5)
+    assert list(found["rows"]) == ["a", "b"] and "spread" not in found["rows"]["b"]
+
+
+# ---------------------------------------------------------------- the paper's settings
+
+
+def test_the_model_reads_512_tokens_of_fifty_passages(base: Path) -> None:
+    (mine,) = open_collections(base, Wanted(("mine",), questions=9))
+    with mine.kb:
+        specs = {one.name: str(one.pipeline) for one in measure.reranked(RunContext(mine, Options(llm=True)), {})}
+    for row in (paper.LLM, paper.SLIDE, paper.BM25_LLM):
+        assert "passage_tokens=512" in specs[row] and "top=50" in specs[row]
+
+
+def test_a_prompt_is_learnt_from_up_to_a_thousand_questions(base: Path) -> None:
+    (mine,) = open_collections(base, Wanted(("mine",), questions=9))
+    with mine.kb:
+        trainer = measure._trainer(RunContext(mine, Options(llm=True)), {})
+    assert trainer is not None and len(trainer.queries) == 36 and trainer.rounds == 1000  # all that are not asked
+    assert (MIN_RECALL, FAILED) == (0.5, 0.3)

@@ -191,11 +191,13 @@ def examples(ranks: bool) -> list[TokenRows]:
 
 
 @pytest.mark.parametrize(
-    ("ranks", "loss"), [(False, "multiple-negatives"), (False, "triplet"), (True, "multiple-negatives")]
+    ("ranks", "loss"),
+    [(False, "multiple-negatives"), (False, "triplet"), (False, "margin-mse"), (True, "multiple-negatives")],
 )
 def test_loss_falls(ranks: bool, loss: str, tmp_path: Path) -> None:
     settings = TrainingSettings(loss, epochs=15, batch=8, rate=3e-3)
-    losses = train(network(ranks), examples(ranks), settings, tmp_path / "c.pt", QUIET)
+    given = [replace(one, margins=(8.0,)) for one in examples(ranks)] if loss == "margin-mse" else examples(ranks)
+    losses = train(network(ranks), given, settings, tmp_path / "c.pt", QUIET)
     assert np.mean(losses[-4:]) < 0.6 * np.mean(losses[:4])
 
 
@@ -215,6 +217,21 @@ def test_first_loss_is_the_formula(tmp_path: Path) -> None:
         similar = np.array([20 * float(q @ v) for v in every])
         expected += -(similar[at] - np.log(np.exp(similar).sum())) / 2
     losses = train(made, some, TrainingSettings("multiple-negatives", batch=2), tmp_path / "c.pt", QUIET)
+    assert losses[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_margins_are_those_of_the_formula(tmp_path: Path) -> None:
+    made = network(ranks=False)
+    some = [replace(one, margins=(3.0 + i,)) for i, one in enumerate(examples(ranks=False)[:2])]
+    expected = 0.0
+    with torch.inference_mode():
+        for one in some:
+            rows = [
+                made.eval()(*(torch.tensor([x]) for x in (ids, [1] * len(ids), kinds)))[0] for ids, kinds in one.rows
+            ]
+            query, passage, negative = rows
+            expected += (20 * float(query @ passage - query @ negative) - one.margins[0]) ** 2 / 2
+    losses = train(made, some, TrainingSettings("margin-mse", batch=2), tmp_path / "c.pt", QUIET)
     assert losses[0] == pytest.approx(expected, rel=1e-3)
 
 

@@ -3,7 +3,9 @@
     for step in steps(kb, "When is the wire cutoff?", Access.public()):
         ...                                          the search, then each sentence, then the whole answer
 
-The model sees the passages of the search alone, which are those that the caller may read.
+The model sees the passages of the search alone, which are those that the caller may read. If the pipeline searches by
+communities (`graph_global`), it sees their summaries instead: a broad question is answered from whole parts of the
+graph.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from surefind.access import Access
+from surefind.answer.overview import asks_globally, told
 from surefind.answer.quoting import quote as quote_from
 from surefind.answer.values import Answer, AnswerStep, Cited
 from surefind.answer.written import write
@@ -22,6 +25,8 @@ from surefind.types import SearchResult
 
 PASSAGES = 5
 """Passages that an answer is made from."""
+_GLOBAL_PASSAGES = 20
+"""Passages whose communities an answer is made from, if it is made from communities."""
 MIN_PROBABILITY = 0.15
 """The probability below which nothing is quoted, whatever the settings say (docs/results/answers.md)."""
 _EXTENT = Extent(None, 2_000)
@@ -58,11 +63,13 @@ def steps(
     """Yields the answer as it comes: the search, each sentence, the whole."""
     quotes = quote or not kb.services.chat_name(model)
     least = kb.settings.min_confidence if min_confidence is None else min_confidence
+    searched = kb.pipeline(pipeline)
+    passages = _GLOBAL_PASSAGES if asks_globally(searched) and not quotes else PASSAGES
     result = kb.search(
-        query, access, PASSAGES, pipeline, extent=_EXTENT, min_confidence=0 if quotes else least, confidence="read"
+        query, access, passages, searched, extent=_EXTENT, min_confidence=0 if quotes else least, confidence="read"
     )
     yield AnswerStep("search", result)
-    made = _quoted(result, least) if quotes else _written(kb, result, model, least)
+    made = _quoted(result, least) if quotes else _written(kb, result, model, least, searched, access)
     for one in made.sentences:
         yield AnswerStep("sentence", one)
     yield AnswerStep("end", made)
@@ -85,11 +92,15 @@ def _quoted(result: SearchResult, least: float, note: str = "") -> Answer:
     return Answer(result.query, sentences, result, note=note, confidence=sure)
 
 
-def _written(kb: KnowledgeBase, result: SearchResult, model: str | None, least: float) -> Answer:
+def _written(
+    kb: KnowledgeBase, result: SearchResult, model: str | None, least: float, pipeline: Pipeline, access: Access
+) -> Answer:
     if not result.hits:
         return Answer(result.query, (), result, confidence=result.confidence, closest=result.closest)
+    globally = asks_globally(pipeline)
     try:
-        found = write(result, kb.services, model)
+        communities = told(kb, result, globally, access) if globally else ()
+        found = write(result, kb.services, model, communities)
     except (UsageError, MissingPartError):  # a wrong model string, a missing key or package: not a matter of luck
         raise
     except SurefindError as error:

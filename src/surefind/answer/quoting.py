@@ -2,7 +2,7 @@
 answers the question best is quoted, word for word.
 
     candidates   the sentences of the first `HITS` hits, at most `SENTENCES`: those that share most with the query, and
-                 those beside them
+                 those beside them; not the rest of a sentence that began before the hit
     score        the logit of the sentence below its headings + `_WORDS` · its share of the query's words
     quote        the best sentence, with the one before it if it points back ("It …", "This …") or is very short, and
                  with what follows a colon
@@ -87,7 +87,8 @@ def quote(query: str, hits: Sequence[Hit], confidence: float) -> Quoted:
 
 def _read(query: str, hits: Sequence[Hit]) -> list[_Read]:
     """Reads the candidates; the best first."""
-    candidates = sentences_by_words(query, [hit.text for hit in hits], SENTENCES)
+    near = sentences_by_words(query, [hit.text for hit in hits], SENTENCES)
+    candidates = [one for one in near if not _is_rest(hits[one.text], one)]
     chunks = [Chunk("", 0, 0, hits[one.text].text[one.start : one.end], hits[one.text].headings) for one in candidates]
     logits = bundled_reader(_TOKENS).score(query, chunks) if chunks else np.zeros(0)
     most = max((one.shared for one in candidates), default=0.0) or 1.0
@@ -96,6 +97,11 @@ def _read(query: str, hits: Sequence[Hit]) -> list[_Read]:
         for one, logit in zip(candidates, logits, strict=True)
     ]
     return sorted(read, key=lambda one: -one.score)
+
+
+def _is_rest(hit: Hit, sentence: Sentence) -> bool:
+    """Whether it is the end of a sentence that began before the hit: passages overlap by words."""
+    return hit.start > 0 and sentence.start == 0 and hit.text[:1].islower()
 
 
 def _shown(one: _Read) -> str:

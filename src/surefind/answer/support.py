@@ -20,12 +20,12 @@ _EXACT = re.compile(r"\d")
 """A term with a digit is an amount, a date or an identifier: it must occur as it is."""
 
 
-def supported(sentence: str, passages: Sequence[Hit]) -> bool:
-    """Whether these passages, with their titles and headings, say a sentence."""
+def supported(sentence: str, passages: Sequence[Hit], summaries: Sequence[str] = ()) -> bool:
+    """Whether these passages, with their titles and headings, and what sums them up, say a sentence."""
     wanted = _terms(sentence)
     if not wanted or not passages:
         return False
-    known = set[str]()
+    known = set().union(*map(_terms, summaries))
     for hit in passages:
         known |= _terms(" ".join((hit.text, hit.title, *hit.headings)))
     exact = {term for term in wanted if _EXACT.search(term)}

@@ -1,10 +1,13 @@
-"""Answers by a language model: it reads the passages of the search, and each of its sentences is checked."""
+"""Answers by a language model: it reads the passages of the search, or summaries of the communities that were found.
+Each of its sentences is checked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from surefind.answer.overview import CommunityTold
 from surefind.answer.support import supported
 from surefind.answer.values import Cited
 from surefind.errors import AnswerError, SurefindError
@@ -17,7 +20,7 @@ from surefind.types import Hit, SearchResult
 
 _SLOTS = ("passages", "query")
 _MAX_TOKENS = 500
-_PROMPT = "v1"
+_PROMPT, _GLOBAL = "v1", "global"
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,14 @@ class WrittenAnswer:
     dollars: float
 
 
-def write(result: SearchResult, services: Services, model: str | None = None) -> WrittenAnswer:
-    """Asks the model. Raises a `SurefindError` if it does not answer, or not as it was asked to."""
-    template = services.prompt("ask", _PROMPT, _SLOTS)
-    shown = [Data("passage", _shown(hit), number) for number, hit in enumerate(result.hits, 1)]
+def write(
+    result: SearchResult, services: Services, model: str | None = None, communities: Sequence[CommunityTold] = ()
+) -> WrittenAnswer:
+    """Asks the model. With `communities`, it reads their summaries instead of the passages, and cites the passages of
+    those that it names. Raises a `SurefindError` if it does not answer, or not as it was asked to."""
+    template = services.prompt("ask", _GLOBAL if communities else _PROMPT, _SLOTS)
+    read = [(one.summary, one.hits) for one in communities] or [(_shown(hit), (hit,)) for hit in result.hits]
+    shown = [Data("passage", text, number) for number, (text, _) in enumerate(read, 1)]
     prompt = template.messages(passages=shown, query=Data("query", result.query))
     (answer,) = ask(
         services, model, [prompt], max_tokens=_MAX_TOKENS, usable=lambda at, one: _sentences(one) is not None
@@ -45,8 +52,9 @@ def write(result: SearchResult, services: Services, model: str | None = None) ->
         raise AnswerError("The model's answer had no list of sentences.")
     kept, dropped = [], []
     for text, numbers in found:
-        cited = [result.hits[number - 1] for number in numbers if 1 <= number <= len(result.hits)]
-        if supported(text, cited):
+        named = [read[number - 1] for number in numbers if 1 <= number <= len(read)]
+        cited = [hit for _, hits in named for hit in hits]
+        if supported(text, cited, [summary for summary, _ in named] if communities else ()):
             kept.append(Cited(text, tuple(dict.fromkeys(hit.rank for hit in cited))))
         else:
             dropped.append(text)

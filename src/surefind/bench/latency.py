@@ -152,7 +152,7 @@ class _Stopwatch:
         self._done.clear()
 
     def summary(self, stages: Stages) -> dict[str, Any]:
-        """p50 and p95 of a pipeline, the interval of its p50, and the same by stage."""
+        """p50, p95 and mean of a pipeline, the interval of its p50, and the same by stage."""
         totals = [_total([self._at(key, number) for _, key in stages]) for number in range(_ROUNDS)]
         medians = [float(np.median(total)) for total in totals]
         middle = _total([self._medians(key) for _, key in stages])
@@ -234,4 +234,4 @@ def _costs(collected: Sequence[CollectedNotes]) -> dict[str, float]:
 
 def _percentiles(values: Any) -> dict[str, float]:
     p50, p95 = np.percentile(values, [50, 95])
-    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3)}
+    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3), "mean": round(float(np.mean(values)), 3)}

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from surefind.redact import redacted
 from surefind.retrieve.dense import Dense
 from surefind.search.reader import Searcher
 from surefind.settings.config import DATA_FOLDER, FILE_NAME
+from surefind.types import Document
 
 _BEIR_SETTINGS = """\
 [index]
@@ -179,17 +181,32 @@ def known_item_exam(
     access: Access = OWNER,
     tell: Callable[[str], None] | None = None,
 ) -> Exam:
-    """The known-item exam of the current documents that `access` admits: loaded, or generated and saved if the
-    documents or the rules that write questions have changed. `tell` learns why there is a new version."""
+    """The known-item exam of the current documents that `access` admits, as `kept_exam` keeps it."""
+    origin = origin_of(per_family, seed=seed)
+    write = partial(generate, per_family=per_family, seed=seed)
+    return kept_exam(kb, "known-item", origin, write, access, tell)
+
+
+def kept_exam(
+    kb: KnowledgeBase,
+    name: str,
+    origin: str,
+    write: Callable[[list[Document]], Exam],
+    access: Access = OWNER,
+    tell: Callable[[str], None] | None = None,
+) -> Exam:
+    """The exam of this name about the current documents that `access` admits: loaded, or written and saved if the
+    documents, the options (`origin`) or the rules that write questions have changed. `tell` learns why there is a new
+    version."""
     store = ExamStore(kb.data / "exams")
     reader = kb.reader()
-    origin = origin_of(per_family, seed=seed) + audience_of(reader, access)
-    wanted = Exam("known-item", (), 0, origin, reader.fingerprint, GENERATOR)
+    origin += audience_of(reader, access)
+    wanted = Exam(name, (), 0, origin, reader.fingerprint, GENERATOR)
     newest = store.load(wanted.name) if wanted.name in store.names() else None
     reason = _outdated(newest, wanted) if newest else ""
     if newest and not reason:
         return newest
-    made = generate(reader.documents(access), per_family=per_family, seed=seed)
+    made = write(reader.documents(access))
     saved = store.save(replace(made, origin=origin, corpus=reader.fingerprint))
     if tell and newest and saved.version != newest.version:
         tell(f"Wrote {saved.label}: {reason}.")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from surefind.confidence.measures import When
 from surefind.confidence.predictor import LogisticModel, cross_fitted, fit
 from surefind.measure.statistics import wilson
-from surefind.measure.thresholds import Threshold, chosen, thresholds, z_of
+from surefind.measure.thresholds import Rule, Threshold, chosen, first_failure, smallest, thresholds, z_of
 from surefind.types import BoolArray, Floats
 
 Rows = NDArray[np.int64]
@@ -47,6 +47,10 @@ class Cutoff:
     threshold: Threshold | None
     tested: tuple[Threshold, ...]
     predictor: LogisticModel | None = None
+    smallest: Threshold | None = None
+    """The threshold of eq. 32."""
+    failed: Threshold | None = None
+    """The threshold that ended the sequence."""
 
     @property
     def below(self) -> float:
@@ -59,7 +63,15 @@ class Cutoff:
         return _where_sure(evidence, self.predictor(evidence.features))
 
 
-def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: float, most: float = 1.0) -> Cutoff:
+def choose(
+    evidence: Evidence,
+    tuning: Rows,
+    when: When,
+    beta: float,
+    level: float,
+    most: float = 1.0,
+    rule: Rule = "sequence",
+) -> Cutoff:
     """The choice by the tuning questions; at most the share `most` of them is skipped."""
     success = evidence.success[tuning]
     predictor = None
@@ -71,7 +83,9 @@ def choose(evidence: Evidence, tuning: Rows, when: When, beta: float, level: flo
     else:
         found = evidence.confidences[when][tuning]
     tested = thresholds(found, success, level)
-    return Cutoff(when, chosen(tested, beta, level, most), tuple(tested), predictor)
+    by_sequence, by_size = chosen(tested, beta, level, most), smallest(found, success, beta, level, most)
+    taken = by_size if rule == "eq32" else by_sequence
+    return Cutoff(when, taken, tuple(tested), predictor, by_size, first_failure(tested, beta, level, most))
 
 
 def _where_sure(evidence: Evidence, predicted: Floats) -> Floats:

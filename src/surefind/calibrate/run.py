@@ -20,7 +20,7 @@ from surefind.exam.split import held_out
 from surefind.fuse.learned import question_key
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.measure.thresholds import MIN_QUESTIONS
+from surefind.measure.thresholds import MIN_QUESTIONS, RULES, Rule, Threshold
 from surefind.protocols import OnProgress
 from surefind.train.fusion import check_name
 
@@ -35,8 +35,10 @@ def success_of(exam: Exam, k: int = 5) -> Measure:
     return Measure(f"T{k}EM", 5) if spans else Measure("Success", k)
 
 
-def check_options(name: str, when: str, beta: float, level: float, most: float = 1.0) -> None:
+def check_options(name: str, when: str, beta: float, level: float, most: float = 1.0, rule: str = "sequence") -> None:
     check_name(name)
+    if rule not in RULES:
+        raise SpecError(f"There is no rule {rule!r} to choose a threshold. {choices(rule, RULES)}")
     if when not in WHENS:
         raise SpecError(f"There is no measure of confidence {when!r}. {choices(when, WHENS)}")
     for option, value in (("--beta", beta), ("--confidence", level)):
@@ -55,9 +57,10 @@ def calibrate(
     level: float = 0.95,
     most: float = 1.0,
     report: OnProgress | None = None,
+    rule: Rule = "sequence",
 ) -> dict[str, Any]:
     """Saves the calibration and returns it with its report. The plan comes from `evidence.plan_of`."""
-    check_options(name, when, beta, level, most)
+    check_options(name, when, beta, level, most, rule)
     folder = kb.services.models_folder
     assert folder is not None  # a knowledge base has one
     asked = ask(kb, plan, report)
@@ -68,9 +71,12 @@ def calibrate(
             f"The exam {plan.exam.label} has {len(asked.queries)} questions about the current documents; calibrating "
             f"needs at least {MIN_QUESTIONS} in each half. Add questions, or write some: surefind exam write."
         )
-    made = {each: choose(asked.evidence, tuning, each, beta, level, most) for each in WHENS}
+    made = {each: choose(asked.evidence, tuning, each, beta, level, most, rule) for each in WHENS}
     data = _about(kb, plan, asked, name, beta, level) | {
         "when": when,
+        "rule": rule,
+        "eq32": _tested(made[when].smallest),
+        "failed": _tested(made[when].failed),
         "below": None if made[when].threshold is None else made[when].below,
         "predictor": None if (predictor := made[when].predictor) is None else predictor.as_data(),
         "most_skipped": most,
@@ -118,15 +124,18 @@ def _row(asked: AskedExam, choice: Cutoff, tuning: Rows, held: Rows, level: floa
 def _curve(evidence: Evidence, choice: Cutoff, held: Rows, level: float) -> list[dict[str, Any]]:
     """Each threshold that was tested, with its effect on the held-out questions."""
     return [
-        {
-            "below": tested.below,
-            "skipped": tested.skipped,
-            "success": tested.successes / tested.skipped,
-            "low": tested.low,
-            "held_out": checked(evidence, held, replace(choice, threshold=tested), level),
-        }
+        {**_figures(tested), "held_out": checked(evidence, held, replace(choice, threshold=tested), level)}
         for tested in choice.tested
     ]
+
+
+def _tested(found: Threshold | None) -> dict[str, Any] | None:
+    return None if found is None else _figures(found)
+
+
+def _figures(tested: Threshold) -> dict[str, Any]:
+    success = tested.successes / tested.skipped
+    return {"below": tested.below, "skipped": tested.skipped, "success": success, "low": tested.low}
 
 
 def sentence(made: dict[str, Any]) -> str:
@@ -136,7 +145,7 @@ def sentence(made: dict[str, Any]) -> str:
     if made["below"] is None:
         return (
             f"No threshold promises with {level:.0%} confidence that {beta:.0%} of the skipped questions succeed, so "
-            f"{EVERY_QUESTION}. Try a lower --beta, another --when, or an exam with more questions."
+            f"{EVERY_QUESTION}. {_why_refused(made)}Try a lower --beta, another --when, or an exam with more questions."
         )
     found = row["held_out"]
     if not found["skipped"]:
@@ -147,3 +156,20 @@ def sentence(made: dict[str, Any]) -> str:
         f"{found['high']:.3f}]"
     )
     return f"{told}, so the promise of {beta:.0%} was {'kept' if row['kept'] else 'not kept'} on them."
+
+
+def _why_refused(made: dict[str, Any]) -> str:
+    """Why the fixed sequence has no threshold where eq. 32 has one; "" if neither has."""
+    lucky, failed = made["eq32"], made["failed"]
+    if lucky is None:
+        return ""
+    ended = (
+        f"the first that is tested, {failed['below']:.3g}, fails (at least {failed['low']:.3f})"
+        if failed
+        else "too few questions have as high a confidence for a test"
+    )
+    return (
+        f"Equation 32 of the study would take {lucky['below']:.3g} ({lucky['skipped']} questions, "
+        f"{lucky['success']:.1%} succeed, at least {lucky['low']:.3f}), the luckiest of all thresholds; tested in "
+        f"order, {ended}. --rule eq32 takes it. "
+    )

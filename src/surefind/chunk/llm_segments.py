@@ -6,7 +6,8 @@
 If an answer is outside that range, or is not a list of sentence numbers, the model is asked again and told what was
 wrong, `tries` times in all; then `base` cuts the document. A document of more than `part_words` words is sent in parts.
 With `llm_context` as enricher this is "agentic-2" of the agentic-knowledge-base study (3.1.4.2). One call per part if
-the first answer is valid. The study asks at `temperature=0.2`; without it, the temperature is 0.
+the first answer is valid. The study asks at `temperature=0.2` (without it, the temperature is 0), with its own words
+(`prompt=paper`), about the whole document (`part_words=null`), for at most 1,000 tokens (`max_tokens=1000`).
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ from surefind.text.sentences import sentence_spans
 from surefind.types import Chunk, Document
 
 _SLOTS = ("n_sentences", "word_count", "sentences", "min_breakpoints", "max_breakpoints", "correction")
-_MAX_TOKENS = 500
-"""Tokens of an answer, at most."""
 
 Span = tuple[int, int]
 
@@ -48,20 +47,23 @@ class LLMSegments(Stage):
     words: int = 1000
     tries: int = 3
     base: str = "markdown(tokens=250, min_tokens=50)"
-    part_words: int = 8000
+    part_words: int | None = 8000
     prompt: str = "v1"
     temperature: float | None = None
+    max_tokens: int = 500
+    """Tokens of an answer, at most."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "base", str(spec.make("chunk", self.base)))  # written out in full
         require(self.words >= 10, self, "words must be at least 10")
         require(self.tries >= 1, self, "tries must be at least 1")
-        require(self.part_words >= self.words, self, "part_words must be at least words")
+        require(self.part_words is None or self.part_words >= self.words, self, "part_words must be at least words")
+        require(self.max_tokens >= 1, self, "max_tokens must be at least 1")
         check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
         """An upper bound: `tries` calls per part, though only an invalid answer is asked for again."""
-        parts = max(1, -(-work.document_tokens // estimate.text(self.part_words)))
+        parts = 1 if self.part_words is None else max(1, -(-work.document_tokens // estimate.text(self.part_words)))
         return estimate.calls(self.model, work.documents * parts * self.tries, work.document_tokens // parts, 60)
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
@@ -87,7 +89,7 @@ class LLMSegments(Stage):
     def _parts(self, document: Document, sentences: list[Span]) -> list[tuple[int, int]]:
         """Splits the sentences into runs of about equal length, of about `part_words` words at most."""
         counts = [count_words(document.text[slice(*span)]) for span in sentences]
-        parts = -(-sum(counts) // self.part_words) or 1
+        parts = 1 if self.part_words is None else -(-sum(counts) // self.part_words) or 1
         share = sum(counts) / parts
         cuts, so_far = [0], 0
         for i, count in enumerate(counts):
@@ -120,8 +122,9 @@ class LLMSegments(Stage):
                 correction=f"\nTry {turn + 1}: the answer before was wrong, since {complaint}." if complaint else "",
             )  # fmt: skip
             (answer,) = ask(
-                services, self.model, [asked], max_tokens=_MAX_TOKENS, temperature=self.temperature or 0.0, usable=right
-            )
+                services, self.model, [asked], max_tokens=self.max_tokens, temperature=self.temperature or 0.0,
+                usable=right,
+            )  # fmt: skip
             if isinstance(answer, SurefindError):
                 return answer
             found = read(answer)

@@ -153,7 +153,7 @@ class AsyncClient:
         """Says what somebody thought of a hit."""
         await self._send(calls.feedback(query, passage_id, kind))
 
-    async def start(self, kind: Literal["sync", "publish", "bench", "study"], **options: Any) -> dict[str, Any]:
+    async def start(self, kind: Literal["sync", "bench", "study"], **options: Any) -> dict[str, Any]:
         """Starts a job."""
         return dict(await self._send(calls.start(kind, options)))
 

@@ -151,7 +151,7 @@ class Client:
         """Says what somebody thought of a hit."""
         self._send(calls.feedback(query, passage_id, kind))
 
-    def start(self, kind: Literal["sync", "publish", "bench", "study"], **options: Any) -> dict[str, Any]:
+    def start(self, kind: Literal["sync", "bench", "study"], **options: Any) -> dict[str, Any]:
         """Starts a job."""
         return dict(self._send(calls.start(kind, options)))
 

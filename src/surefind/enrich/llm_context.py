@@ -4,8 +4,10 @@ The context is indexed with the chunk's text ("agentic-1" of the agentic-knowled
 prompt the document is first and the chunk last, so that the prompts of all chunks of a document begin alike; endpoints
 with a prefix cache charge less for that. One call per chunk, of about document_tokens + chunk tokens. If the model
 fails, the chunk gets no context and the sync reports it; so it does if the answer repeats the chunk or the document, or
-is the same for every chunk of a document without a word of its title. The study asks at `temperature=0.2`; without it,
-the temperature is 0. Anthropic, Introducing contextual retrieval, 2024.
+is the same for every chunk of a document without a word of its title. The study asks at `temperature=0.2` (without it,
+the temperature is 0), with its own words (`prompt=paper`), the whole document (`document_tokens=null`) and up to 1,000
+tokens of an answer, all of which it keeps (`max_tokens=1000, context_tokens=1000`). Anthropic, Introducing contextual
+retrieval, 2024.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ from surefind.text.tokens import token_spans
 from surefind.types import Chunk, Document
 
 _SLOTS = ("document", "chunk")
-_MAX_TOKENS = 150
-"""Tokens of context per chunk, at most: more would outweigh the chunk's own words in its vector."""
+_ANSWER = 150
+"""Tokens of a typical answer, at most, used for cost estimates."""
 _ALIKE = 3
 """Chunks with the same context, from which on it is no coincidence."""
 
@@ -39,17 +41,24 @@ class LLMContext(Stage):
     name: ClassVar[str] = "llm_context"
 
     model: str | None = None
-    document_tokens: int = 8000
+    document_tokens: int | None = 8000
     prompt: str = "v1"
     temperature: float | None = None
+    context_tokens: int = 150
+    """Tokens of context per chunk, at most: more would outweigh the chunk's own words in its vector."""
+    max_tokens: int = 300
+    """Tokens of an answer, at most."""
 
     def __post_init__(self) -> None:
-        require(self.document_tokens >= 100, self, "document_tokens must be at least 100")
+        whole = self.document_tokens is None
+        require(whole or (self.document_tokens or 0) >= 100, self, "document_tokens must be at least 100")
+        require(1 <= self.context_tokens <= self.max_tokens, self, "context_tokens must be from 1 to max_tokens")
         check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
-        document = min(work.document_tokens, estimate.text(self.document_tokens))
-        return estimate.calls(self.model, work.chunks, document + work.chunk_tokens, _MAX_TOKENS)
+        most = work.document_tokens if self.document_tokens is None else estimate.text(self.document_tokens)
+        document = min(work.document_tokens, most)
+        return estimate.calls(self.model, work.chunks, document + work.chunk_tokens, _ANSWER)
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         template = services.prompt(self.name, self.prompt, _SLOTS)
@@ -61,13 +70,15 @@ class LLMContext(Stage):
             for chunk in chunks
         ]
         # The first prompt goes alone: it fills the endpoint's prefix cache, and if it fails, so would the others.
-        send = partial(ask, services, self.model, max_tokens=2 * _MAX_TOKENS, temperature=self.temperature or 0.0)
+        send = partial(ask, services, self.model, max_tokens=self.max_tokens, temperature=self.temperature or 0.0)
         answers = send(prompts[:1])
         if answers and isinstance(answers[0], SurefindError):
             answers *= len(prompts)
         else:
             answers += send(prompts[1:])
-        texts = [_read(answer, document, chunk) for chunk, answer in zip(chunks, answers, strict=True)]
+        texts = [
+            _read(answer, document, chunk, self.context_tokens) for chunk, answer in zip(chunks, answers, strict=True)
+        ]
         if _one_for_all(texts, document):
             texts = [AnswerError("Every context was the same.")] * len(texts)
         failed = [text for text in texts if isinstance(text, SurefindError)]
@@ -78,15 +89,16 @@ class LLMContext(Stage):
         ]
 
 
-def around(document: Document, chunk: Chunk, tokens: int) -> str:
-    """The document; if it is too long, half of the tokens from its beginning and half from around the chunk.
+def around(document: Document, chunk: Chunk, tokens: int | None) -> str:
+    """The document; if it is too long, half of the tokens from its beginning and half from around the chunk. None means
+    that no document is too long.
 
     The second half starts at a multiple of a quarter of `tokens`, so that the prompts of neighbouring chunks still
     begin alike.
     """
     titled = f"{document.title}\n\n{document.text}" if document.title else document.text
     spans = token_spans(document.text)
-    if len(spans) <= tokens:
+    if tokens is None or len(spans) <= tokens:
         return titled
     half, grid = tokens // 2, max(1, tokens // 4)
     beginning = document.text[: spans[half - 1][1]]
@@ -96,14 +108,14 @@ def around(document: Document, chunk: Chunk, tokens: int) -> str:
     return "\n\n".join(filter(None, [document.title, beginning, "[…]", part]))
 
 
-def _read(answer: Completion | SurefindError, document: Document, chunk: Chunk) -> str | SurefindError:
+def _read(answer: Completion | SurefindError, document: Document, chunk: Chunk, most: int) -> str | SurefindError:
     """The context that a model wrote, or the error that says why there is none."""
     if isinstance(answer, SurefindError):
         return answer
     text = " ".join(unfenced(answer.text).split())
     spans = token_spans(text)
-    if len(spans) > _MAX_TOKENS:
-        text = text[: spans[_MAX_TOKENS - 1][1]]
+    if len(spans) > most:
+        text = text[: spans[most - 1][1]]
     if not text or repeats(text, chunk.text) or repeats(text, f"{document.title} {document.text}"):
         return AnswerError("The context was empty, or repeated the text.")
     return text

@@ -22,7 +22,7 @@ from surefind.exam.families.exact_phrase import exact_phrase
 from surefind.exam.families.faq import faq
 from surefind.exam.families.first_sentence import first_sentence
 from surefind.exam.families.heading_direct import heading_direct
-from surefind.exam.families.heading_paraphrase import heading_paraphrase
+from surefind.exam.families.heading_paraphrase import heading_paraphrase, heading_paraphrase_titled
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.overlap import content_terms, overlap
 from surefind.types import Document
@@ -37,7 +37,10 @@ FAMILIES: dict[str, Callable[[ExamDocuments], Drafts]] = {
     "anchor_text": anchor_text,
     "alias": alias,
 }
-ON_REQUEST: dict[str, Callable[[ExamDocuments], Drafts]] = {"chunk_opening": chunk_opening}
+ON_REQUEST: dict[str, Callable[[ExamDocuments], Drafts]] = {
+    "chunk_opening": chunk_opening,
+    "heading_paraphrase_titled": heading_paraphrase_titled,
+}
 """Families that are written only if they are named."""
 EVERY = FAMILIES | ON_REQUEST
 PER_FAMILY = 200

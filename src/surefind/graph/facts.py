@@ -89,11 +89,14 @@ class Facts:
         earlier: Facts | None = None,
         origin: IntArray | None = None,
         progress: Progress | None = None,
+        context: bool = False,
     ) -> Facts:
-        """Reads the facts of the chunks. Facts of chunks with an `origin` are copied from `earlier`, except the titles
-        that they name, because the titles may be new."""
+        """Reads the facts of the chunks; with `context`, the extractor reads the context of a chunk before its text.
+        Facts of chunks with an `origin` are copied from `earlier`, except the titles that they name, because the titles
+        may be new."""
         fresh = [i for i in range(len(chunks)) if earlier is None or origin is None or origin[i] < 0]
-        extracted = extractor.extract([chunks[i].text for i in fresh], services, progress)
+        texts = [chunks[i].searchable if context else chunks[i].text for i in fresh]
+        extracted = extractor.extract(texts, services, progress)
         own = dict(zip(fresh, extracted, strict=True))
         titles = {form for chunk in chunks for form in title_forms(chunk.title)}
         lexicon = Lexicon(sorted({key_of(title) for title in titles}))

@@ -47,10 +47,12 @@ class GraphIndex:
         services: Services,
         reuse: Reuse | None,
         progress: Progress | None,
+        context: bool = False,
     ) -> GraphIndex:
         earlier = cast(GraphIndex, reuse.index) if reuse else None
         origin = reuse.origin if reuse else None
-        facts = Facts.build(chunks, extractor, services, earlier.facts if earlier else None, origin, progress)
+        known = earlier.facts if earlier else None
+        facts = Facts.build(chunks, extractor, services, known, origin, progress, context)
         return cls(facts, services)
 
     def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:

@@ -8,7 +8,7 @@ only occur together, and 0 for two that occur together by chance (Bouma, Normali
 collocation extraction, 2009). n is the number of sentences with both; n/(n + 1) keeps a pair seen once from counting
 like a rule (Pantel and Lin 2002). Each entity keeps its `MAX_RELATIONS` strongest relations, which limits how far a
 step over relations can reach (`relate_all` keeps them all). A relation that an extractor read in the text has weight 1;
-`relate_stated` keeps only these.
+`relate_stated` keeps only these, and `relate_directed` only from the first entity to the second.
 """
 
 from __future__ import annotations
@@ -53,6 +53,13 @@ def relate_all(graph: Graph) -> Relations:
 def relate_stated(graph: Graph) -> Relations:
     stated = _stated(graph)
     return _strongest(graph, stated[:, 0], stated[:, 1], np.ones(len(stated)), len(graph.keys))
+
+
+def relate_directed(graph: Graph) -> Relations:
+    pairs = np.unique(_stated(graph), axis=0).reshape(-1, 2)
+    sizes = np.bincount(pairs[:, 0], minlength=len(graph.keys))
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    return Relations(starts, pairs[:, 1].astype(np.int32), np.ones(len(pairs), np.float32))
 
 
 def _pairs(graph: Graph) -> tuple[IntArray, IntArray, NDArray[np.float64]]:

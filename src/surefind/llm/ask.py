@@ -31,6 +31,7 @@ def ask(
     logprobs: int = 0,
     temperature: float = 0.0,
     usable: Usable | None = None,
+    repeat: int = 0,
 ) -> list[Completion | SurefindError]:
     """Returns the answer to each prompt, in order, or the error that says why there is none.
 
@@ -43,7 +44,13 @@ def ask(
         usable = None
     chat = services.chat(model or "")
     send = partial(
-        complete_many, chat, schema=schema, max_tokens=max_tokens, logprobs=logprobs, temperature=temperature
+        complete_many,
+        chat,
+        schema=schema,
+        max_tokens=max_tokens,
+        logprobs=logprobs,
+        temperature=temperature,
+        repeat=repeat,
     )
     # The first batch is one round of concurrent calls. If all of them fail, the rest would only wait as long again.
     first = int(getattr(chat, "concurrency", 1))

@@ -237,15 +237,17 @@ def complete_many(
     logprobs: int = 0,
     progress: Progress | None = None,
     usable: Usable | None = None,
+    repeat: int = 0,
 ) -> list[Completion | SurefindError]:
     """Returns the answer to each prompt, in order, or the error it failed with; raises if the budget is spent.
 
-    Equal prompts are sent once. Cached answers are fetched in one go, except those that are not `usable`.
+    Equal prompts are sent once. Cached answers are fetched in one go, except those that are not `usable`; with another
+    `repeat` they are those of another run.
     """
     if not isinstance(chat, Chat):
         one = partial(chat.complete, schema=schema, max_tokens=max_tokens, temperature=temperature, logprobs=logprobs)
         return map_calls(one, prompts, 1, progress)
-    requests = [Request(tuple(messages), schema, max_tokens, temperature, logprobs) for messages in prompts]
+    requests = [Request(tuple(messages), schema, max_tokens, temperature, logprobs, repeat) for messages in prompts]
     keys = [chat.key(request) for request in requests]
     by_key = dict(zip(keys, requests, strict=True))
     place = {key: i for i, key in enumerate(keys)}

@@ -21,7 +21,7 @@ from surefind.protocols import Services
 from surefind.running.notes import note
 from surefind.types import Chunk
 
-SCHEMA: dict[str, Any] = {
+_SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"ranking": {"type": "array", "items": {"type": "integer"}}},
     "required": ["ranking"],
@@ -30,7 +30,7 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class ListPrompt:
-    SLOTS: ClassVar[tuple[str, ...]] = ("query", "passages", "count", "keep")
+    SLOTS: ClassVar[tuple[str, ...]] = ("query", "passages", "count?", "keep?")
 
     template: Prompt
     example: RankedExample | None = None
@@ -46,6 +46,11 @@ class ListPrompt:
         return next(text for role, text in self.template.parts if role == "system").replace("$$", "$").strip()
 
     @property
+    def schema(self) -> dict[str, Any] | None:
+        """The form of the answer; None if the prompt asks for a JSON array, which no server enforces."""
+        return None if any("JSON array" in text for _, text in self.template.parts) else _SCHEMA
+
+    @property
     def fingerprint(self) -> str:
         return hashlib.blake2b(f"{self.template.fingerprint}{self.example}".encode(), digest_size=6).hexdigest()
 
@@ -58,7 +63,8 @@ class ListPrompt:
             return [system, *question]
         given = [Data("passage", text, number) for number, text in enumerate(self.example.passages, 1)]
         _, *before = self._rendered(self.example.query, given, keep)
-        answer = Message("assistant", f'{{"ranking": {list(self.example.ranking)}}}')
+        order = list(self.example.ranking)
+        answer = Message("assistant", f'{{"ranking": {order}}}' if self.schema else str(order))
         return [system, *before, answer, *question]
 
     def _rendered(self, query: str, passages: Sequence[Data], keep: int) -> list[Message]:
@@ -77,6 +83,7 @@ def ask_orders(
     passage_tokens: int,
     max_tokens: int,
     temperature: float | None = None,
+    repeat: int = 0,
 ) -> list[Readings]:
     """Asks for the `keep` best of each list (query, passages); all prompts are sent together."""
     prompts: list[list[Message]] = []
@@ -87,7 +94,8 @@ def ask_orders(
     passes = 2 if reverse else 1
     sizes = [len(chunks) for _, chunks in lists for _ in range(passes)]
     answers = ask(
-        services, model, prompts, schema=SCHEMA, max_tokens=max_tokens, temperature=temperature or 0.0,
+        services, model, prompts, schema=prompt.schema, max_tokens=max_tokens, temperature=temperature or 0.0,
+        repeat=repeat,
         usable=lambda at, answer: read_order(answer.text, sizes[at], keep) is not None,
     )  # fmt: skip
     orders = [order_of(answer, size, keep) for answer, size in zip(answers, sizes, strict=True)]

@@ -14,15 +14,19 @@ It has at most `STEPS` steps of equal numbers of questions. It begins with the f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Literal
 
 import numpy as np
 
 from surefind.measure.statistics import wilson
 from surefind.types import BoolArray, Floats
 
+Rule = Literal["sequence", "eq32"]
+"""How a threshold is chosen: by fixed-sequence testing, or as the smallest that passes (eq. 32)."""
+RULES: tuple[Rule, ...] = ("sequence", "eq32")
 MIN_QUESTIONS = 30
 """Fewest questions above a threshold."""
 STEPS = 20
@@ -67,14 +71,37 @@ def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95, most: 
     """The smallest threshold that keeps the promise and skips at most the share `most`, by fixed-sequence testing; None
     if the first one fails."""
     best = None
-    questions = max((threshold.skipped for threshold in tested), default=0)
-    for threshold in tested:
-        n = threshold.skipped
-        if n > most * questions:
-            break
-        if n < min(FIRST_SKIPPED_SHARE, most / 2) * questions or wilson(n, n, z_of(level)).low < beta:
-            continue  # too few questions: the second test fails even if all of them succeed
+    for threshold in _sequence(tested, beta, level, most):
         if not threshold.keeps(beta):
             break
         best = threshold
     return best
+
+
+def first_failure(tested: Sequence[Threshold], beta: float, level: float = 0.95, most: float = 1.0) -> Threshold | None:
+    """The threshold that ends the fixed sequence; None if all pass, or none is tested."""
+    return next((one for one in _sequence(tested, beta, level, most) if not one.keeps(beta)), None)
+
+
+def _sequence(tested: Sequence[Threshold], beta: float, level: float, most: float) -> Iterator[Threshold]:
+    """The thresholds that are tested, in order."""
+    questions = max((threshold.skipped for threshold in tested), default=0)
+    for threshold in tested:
+        n = threshold.skipped
+        if n > most * questions:
+            return
+        if n < min(FIRST_SKIPPED_SHARE, most / 2) * questions or wilson(n, n, z_of(level)).low < beta:
+            continue  # too few questions: the second test fails even if all of them succeed
+        yield threshold
+
+
+def smallest(
+    confidences: Floats, success: BoolArray, beta: float, level: float = 0.95, most: float = 1.0
+) -> Threshold | None:
+    """τ* of eq. 32: the smallest threshold of all that passes and skips at most the share `most`; None if none does. It
+    is the luckiest of as many thresholds as there are confidences, so its promise is weaker than its interval says."""
+    values = np.unique(confidences)
+    counts = len(confidences) - np.searchsorted(np.sort(confidences), values)
+    enough = values[(counts >= MIN_QUESTIONS) & (counts <= most * len(confidences))]
+    found = (_threshold(confidences, success, float(value), level) for value in enough)
+    return next((one for one in found if one.keeps(beta)), None)

@@ -10,7 +10,7 @@
 `$name` is replaced by a value; a plain `$` is written `$$`. Your own file takes precedence over a built-in one of the
 same name, but a new name is better, because the spec then says which prompt it uses: `llm_listwise(prompt=mine)` reads
 `prompts/llm_listwise/mine.txt` beside surefind.toml. Texts from outside come as `Data` and are fenced; the rule that
-explains fences is added here, so that no file can forget it.
+explains fences is added here, so that no file can forget it. A [system] part may be empty: prompts of papers have none.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Prompt:
         shown = {name: _shown(value) for name, value in values.items()}
         made = [(role, Template(text).substitute(shown).strip()) for role, text in self.parts]
         if any(_is_data(value) for value in values.values()):
-            made = [(role, f"{text}\n\n{RULE}" if role == "system" else text) for role, text in made]
+            made = [(role, f"{text}\n\n{RULE}".strip() if role == "system" else text) for role, text in made]
         return [Message(role, text) for role, text in made]
 
 
@@ -86,7 +86,8 @@ def _is_data(value: Value) -> bool:
 
 
 def load_prompt(name: str, version: str, slots: Sequence[str], folder: Path | None = None) -> Prompt:
-    """Loads the prompt of a step; `slots` are the values that the step provides, all of which the prompt must use."""
+    """Loads the prompt of a step. `slots` are the values that the step provides; the prompt must use all of them but
+    those that end in a question mark."""
     own = (folder / name / f"{version}.txt") if folder else None
     built_in = files("surefind.prompts") / "texts" / name / f"{version}.txt"
     if not _VERSION.fullmatch(version) or not (built_in.is_file() or (own and own.is_file())):
@@ -115,9 +116,11 @@ def parse_prompt(name: str, version: str, text: str, slots: tuple[str, ...]) -> 
     invalid = [role for role, part in prompt.parts if not Template(part).is_valid()]
     if invalid:
         raise ConfigError(f"The prompt {name}/{version} has a single $ in [{invalid[0]}]. Write $$ instead.")
-    if prompt.slots != set(slots):
-        wrong = sorted(prompt.slots ^ set(slots))
-        listed = ", ".join(f"${slot}" for slot in slots)
+    known = [slot.removesuffix("?") for slot in slots]
+    needed = {slot for slot in slots if not slot.endswith("?")}
+    if not needed <= prompt.slots <= set(known):
+        wrong = sorted((needed - prompt.slots) | (prompt.slots - set(known)))
+        listed = ", ".join(f"${slot}" for slot in known)
         raise ConfigError(
             f"The prompt {name}/{version} must use {listed} and nothing else; check ${', $'.join(wrong)}."
         )

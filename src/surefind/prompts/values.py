@@ -27,6 +27,8 @@ class Request:
     temperature: float = 0.0
     logprobs: int = 0
     """How many alternatives to return for each token of the answer, with their log-probabilities."""
+    repeat: int = 0
+    """The same call with another number is another call: its answer is not taken from the cache of the first."""
 
     @property
     def size(self) -> int:
@@ -42,6 +44,7 @@ class Request:
             self.max_tokens,
             self.temperature,
             self.logprobs,
+            *([self.repeat] if self.repeat else []),
         ]
         text = json.dumps(parts, ensure_ascii=True, sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=16).digest()

@@ -12,8 +12,10 @@ number. They come first, in its order; everything else follows in its previous o
 
 Two calls per query (one with reverse=false), each of about top · passage_tokens tokens. The agentic-knowledge-base
 study shows whole chunks at `temperature=0.2` with `max_tokens=1000`, and the support-chatbot study 512 tokens of each
-passage: set `passage_tokens` to read as much. Without `temperature` it is 0. Sun et al., EMNLP 2023; the
-agentic-knowledge-base study, 3.4.1; the support-chatbot study, 4.6.2 and 4.7.
+passage: set `passage_tokens` to read as much. Without `temperature` it is 0. `prompt=paper` is the prompt of the
+agentic-knowledge-base study word for word, `prompt=paper_cascade` what the cascade study says of its own: both ask for
+a JSON array. Sun et al., 2023; the agentic-knowledge-base study, 3.4.1; the support-chatbot study, 4.6.2 and 4.7; the
+cascade study, III.H.
 """
 
 from __future__ import annotations
@@ -51,6 +53,8 @@ class LLMListwise(Stage):
     max_tokens: int = 500
     prompt: str = "v1"
     temperature: float | None = None
+    repeat: int = 0
+    """Another number asks the same questions again, to see how much the answers vary."""
 
     def __post_init__(self) -> None:
         require(self.top >= 2, self, "top must be at least 2")
@@ -97,6 +101,7 @@ class LLMListwise(Stage):
         return ask_orders(
             services, self.model, self._prompt(services), lists, self.keep, reverse=self.reverse,
             passage_tokens=self.passage_tokens, max_tokens=self.max_tokens, temperature=self.temperature,
+            repeat=self.repeat,
         )  # fmt: skip
 
     def _prompt(self, services: Services) -> ListPrompt:

@@ -52,6 +52,8 @@ class SlideGAR(Stage):
     max_tokens: int = 500
     prompt: str = "v1"
     temperature: float | None = None
+    repeat: int = 0
+    """Another number asks the same questions again, to see how much the answers vary."""
 
     def __post_init__(self) -> None:
         require(2 <= self.window <= self.top, self, "window must be from 2 to top")
@@ -124,7 +126,7 @@ class SlideGAR(Stage):
         ]
         readings = ask_orders(
             services, self.model, prompt, lists, self.window, reverse=False, passage_tokens=self.passage_tokens,
-            max_tokens=self.max_tokens, temperature=self.temperature,
+            max_tokens=self.max_tokens, temperature=self.temperature, repeat=self.repeat,
         )  # fmt: skip
         failed: list[SurefindError] = []
         more: list[int] = []

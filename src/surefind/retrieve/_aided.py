@@ -25,6 +25,7 @@ class Aided(ABC):
     model: str
     """The encoder."""
     extract: str
+    context: bool
 
     @property
     @abstractmethod
@@ -46,7 +47,7 @@ class Aided(ABC):
 
     def _graph(self) -> PPR:
         """The retriever that builds the graph. `ppr` walks on the same graph, so all share one index."""
-        return PPR(seed=("bm25", str(self._near())), extract=self.extract)
+        return PPR(seed=("bm25", str(self._near())), extract=self.extract, context=self.context)
 
     def wrap(self, index: Index, services: Services) -> Index:
         return index

@@ -4,7 +4,8 @@
 
 Global search of the agentic-knowledge-base study after GraphRAG (Edge et al. 2024). A broad question is compared with
 the summaries of whole parts of the graph (`surefind.graph.summaries`), and only passages of the `communities` best are
-ranked. Needs `surefind[graph]` for the Leiden algorithm.
+ranked. `surefind ask` composes its answer from the summaries, if this is the only retriever. Needs `surefind[graph]`
+for the Leiden algorithm.
 
 With `summaries=llm`, a language model (`llm`, or the one in surefind.toml) writes the summaries: one call for each
 community of the documents that the caller may read, at the first question; the answers are cached. Communities without
@@ -25,7 +26,7 @@ from surefind.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, SummaryWriter
 from surefind.llm import estimate
 from surefind.prompts.prompt import Prompt
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Progress, Retriever, Reuse, Services
+from surefind.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.retrieve._aided import Aided
 from surefind.running.notes import count_without_model, note
 from surefind.spec import Stage, require
@@ -56,6 +57,8 @@ class GraphGlobal(Aided, Stage):
     summaries: Literal["extractive", "llm"] = "extractive"
     llm: str | None = None
     prompt: str = "v1"
+    context: bool = False
+    """As in `graph_local`."""
 
     def __post_init__(self) -> None:
         require(self.communities > 0, self, "communities must be at least 1")
@@ -101,6 +104,12 @@ class GraphGlobal(Aided, Stage):
         if self.summaries == "extractive":
             return index.overview(allow)
         return index.overview(allow, SummaryWriter(self.llm, self.template(index.services)))
+
+    def summaries_of(self, index: Index, places: Sequence[int], allow: Mask) -> list[str]:
+        """The summary of the community of each chunk; "" for a chunk without one."""
+        overview = self._overview(cast("CommunityIndex", index), allow)
+        homes = overview.communities.small[list(places)].tolist()
+        return [overview.summaries[home].text if home >= 0 else "" for home in homes]
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         found = np.zeros((len(queries), len(index)), np.float32)

@@ -6,8 +6,10 @@
 Local search of the agentic-knowledge-base study (eqs. 5 to 10) after GraphRAG (Edge et al. 2024). A hop follows the
 `fan` strongest relations of each entity (`surefind.graph.relations`), and C keeps its first `pool` chunks: nearer hops
 first, then rarer entities. A query that names no entity finds nothing. The study has no limits: `fan=null` follows
-every relation, and `pool=null` keeps every chunk. Its relations are those that the extractor read in the text:
-`edges=stated`, with `extract=llm`.
+every relation, and `pool=null` keeps every chunk. Its relations are those that the extractor read in the text, with
+`extract=llm`: `edges=stated` follows them in both directions, `edges=directed` from the first entity to the second, as
+in eqs. 6 and 7. With `context=true`, entities and relations are read in the context of a passage too, such as that of
+`llm_context`. The study's *Graph + Agentic* does so, and finds that it leads to passages that say nothing of the sort.
 
 A query's entities are the names from the graph that occur in the query. With `entities=llm`, a language model (`llm`,
 or the one in surefind.toml) names them instead, as in the study: one call per query, with the prompt that also reads
@@ -59,9 +61,11 @@ class GraphLocal(Aided, Stage):
     entities: Literal["lexicon", "llm"] = "lexicon"
     llm: str | None = None
     prompt: str = "v1"
-    edges: Literal["related", "stated"] = "related"
+    edges: Literal["related", "stated", "directed"] = "related"
     temperature: float | None = None
     """The temperature at which the model names entities; None means 0. The study has 0.2."""
+    context: bool = False
+    """Whether entities are read in the context of a passage too."""
 
     def __post_init__(self) -> None:
         require(self.fan is None or self.fan > 0, self, "fan must be at least 1")
@@ -136,9 +140,10 @@ class GraphLocal(Aided, Stage):
 
     def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:
         """The chunks within `hops` of some entities, at most `pool`, in the order in which they are reached."""
-        from surefind.graph.relations import relate, relate_all, relate_stated
+        from surefind.graph.relations import relate, relate_all, relate_directed, relate_stated
 
-        related = graph.once(relate_stated if self.edges == "stated" else relate if self.fan else relate_all)
+        read = {"stated": relate_stated, "directed": relate_directed}
+        related = graph.once(read.get(self.edges, relate if self.fan else relate_all))
         reached: dict[int, None] = {}
         known: set[int] = set()
         for _ in range(self.hops + 1):

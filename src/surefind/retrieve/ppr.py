@@ -50,6 +50,8 @@ class PPR(Stage):
     """The share of walks that start from the query's entities, if it names any."""
     damping: float = 0.7
     extract: str = "phrases"
+    context: bool = False
+    """Whether entities are read in the context of a passage too, such as that of `llm_context`."""
 
     def __post_init__(self) -> None:
         require(self.seeds > 0, self, "seeds must be at least 1")
@@ -65,7 +67,8 @@ class PPR(Stage):
 
     @property
     def index_spec(self) -> str:
-        return f"graph(extract={spec.make('extract', self.extract)})@{_FORMAT}"
+        context = ", context=true" if self.context else ""
+        return f"graph(extract={spec.make('extract', self.extract)}{context})@{_FORMAT}"
 
     @property
     def uses(self) -> tuple[Retriever, ...]:
@@ -84,7 +87,7 @@ class PPR(Stage):
         from surefind.graph.index import GraphIndex
 
         extractor = cast(Extractor, spec.make("extract", self.extract))
-        return GraphIndex.build(chunks, extractor, services, reuse, progress)
+        return GraphIndex.build(chunks, extractor, services, reuse, progress, self.context)
 
     def load(self, folder: Path, services: Services) -> GraphIndex:
         from surefind.graph.index import GraphIndex

@@ -121,8 +121,9 @@ def study(task: JobContext, study: str, exam: str | None = None) -> None:
     from surefind.study.stage import find_study
 
     chosen = find_study(study)
-    wanted = Wanted((exam,) if exam else (), questions=chosen.questions, access=task.access)
-    collections = open_collections(task.kb.folder, wanted, task.report, task.say)
+    wanted = Wanted((exam,) if exam else (), questions=chosen.questions, access=task.access, writes=chosen.exam)
+    spend = lambda kb, calls: task.spend_nothing(calls)  # noqa: E731
+    collections = open_collections(task.kb.folder, wanted, task.report, task.say, spend)
     try:
         options = Options(llm=bool(task.kb.services.llm.settings.model))
         run = StudyRun(study, chosen, collections, options, flags=flags_of(wanted, options), report=task.report)

@@ -1,4 +1,4 @@
-"""Draws the figures of a study as SVG: horizontal bars, one line for each column, or clouds of points."""
+"""Draws the figures of a study as SVG: bars, one line for each column, clouds of points, or swarms of dots."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ _DOTTED = 20
 _COLOURS = 8
 _SIDE, _MARGIN = 260, 34
 """The side of a panel of points, and the room for its labels."""
+_SWARM, _SPREAD = 46, 17
+"""The height of a row of dots, and how far they spread from its middle."""
 
 
 def draw(
@@ -143,3 +145,27 @@ def _panel(cloud: dict[str, Any], colour: int) -> str:
     wide, tall = _MARGIN + _SIDE + 12, low + 24
     drawing = f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}">{"".join(parts)}</svg>'
     return f'<div style="width:{wide}px">{drawing}<p class="small soft">{escape(cloud["name"])}</p></div>'
+
+
+def draw_swarm(title: str, clouds: Sequence[dict[str, Any]]) -> str:
+    """A row of dots for each cloud: to the right of zero what raises the prediction, blue for low and red for high
+    values of the feature; "" if there are none."""
+    values = [x for cloud in clouds for x, _ in cloud["points"]]
+    if not values:
+        return ""
+    reach = max(map(abs, values)) or 1.0
+    middle, scale = (_LABEL + _WIDE) / 2, (_WIDE - _LABEL - 2 * _MARGIN) / (2 * reach)
+    tall = _SWARM * len(clouds)
+    parts = [f'<line class="axis" x1="{middle:.1f}" y1="0" x2="{middle:.1f}" y2="{tall}"/>']
+    for row, cloud in enumerate(clouds):
+        y = _SWARM * row + _SWARM / 2
+        parts.append(f'<text x="{_LABEL - 8}" y="{y + 4}" text-anchor="end" class="t">{escape(_short(cloud))}</text>')
+        for place, (value, level) in enumerate(cloud["points"]):
+            apart = (place * 0.618034 % 1 - 0.5) * 2 * _SPREAD  # dots of equal values side by side, the same each time
+            shade = f"fill:color-mix(in srgb, #d33 {level:.0%}, #36c);fill-opacity:.6"
+            parts.append(f'<circle cx="{middle + value * scale:.1f}" cy="{y + apart:.1f}" r="3" style="{shade}"/>')
+    for edge in (-reach, reach):
+        parts.append(f'<text x="{middle + edge * scale:.1f}" y="{tall + 16}" text-anchor="middle">{edge:+.3g}</text>')
+    high = tall + 24
+    drawing = f'<svg viewBox="0 0 {_WIDE} {high}" width="{_WIDE}" height="{high}">{"".join(parts)}</svg>'
+    return f'<figure class="chart" role="img" aria-label="{escape(title)}">{drawing}</figure>'

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from surefind.access import Access
 from surefind.bench.run import beir_base, known_item_exam
@@ -13,8 +14,28 @@ from surefind.errors import UsageError
 from surefind.exam.model import Exam
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Calls
 from surefind.protocols import OnProgress
 from surefind.study.desk import Collection, Options
+
+
+class WritesExam(Protocol):
+    """Writes the exam of a study from the documents that `access` admits, with the language model if `asks`. `agree` is
+    told the calls before the model is asked."""
+
+    def __call__(
+        self,
+        kb: KnowledgeBase,
+        access: Access,
+        asks: bool,
+        agree: Callable[[KnowledgeBase, Sequence[Calls]], None],
+        report: OnProgress | None,
+        tell: Callable[[str], None] | None,
+    ) -> Exam: ...
+
+
+def agreed(kb: KnowledgeBase, calls: Sequence[Calls]) -> None:
+    """Agrees to any calls."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +51,21 @@ class Wanted:
     access: Access = field(default_factory=Access.public)
     model: str = ""
     """The language model; "" is the one of surefind.toml."""
+    offline: bool = False
+    """Whether no language model may be asked."""
+    writes: WritesExam | None = None
+    """Writes the questions if there are neither exams nor folders; None for known-item questions."""
 
 
 def open_collections(
-    home: Path, wanted: Wanted, report: OnProgress | None = None, tell: Callable[[str], None] | None = None
+    home: Path,
+    wanted: Wanted,
+    report: OnProgress | None = None,
+    tell: Callable[[str], None] | None = None,
+    agree: Callable[[KnowledgeBase, Sequence[Calls]], None] = agreed,
 ) -> list[Collection]:
     """Opens what the user asked for: the exams of the knowledge base in `home`, then the BEIR folders. Without either,
-    the known-item questions. All share one budget."""
+    the questions that the study writes, or known-item questions. All share one budget."""
     if wanted.questions is not None and wanted.questions < 1:
         raise UsageError(f"--questions must be at least 1, not {wanted.questions}.")
     base = KnowledgeBase.open(home)
@@ -45,7 +74,10 @@ def open_collections(
     store = ExamStore(base.data / "exams")
     exams = [store.load(name) for name in wanted.exams]
     if not exams and not wanted.beir:
-        exams = [known_item_exam(base, access=wanted.access, tell=tell)]
+        asks = not wanted.offline and bool(base.services.llm.settings.model)
+        write = wanted.writes
+        made = write(base, wanted.access, asks, agree, report, tell) if write else None
+        exams = [made or known_item_exam(base, access=wanted.access, tell=tell)]
     found = [_collection(exam.name, base, exam, wanted, ("--exam", _versioned(exam))) for exam in exams]
     for folder in wanted.beir:
         kb, exam = beir_base(home, folder, wanted.split, report)
@@ -63,6 +95,8 @@ def flags_of(wanted: Wanted, options: Options, offline: bool = False) -> tuple[s
     found += [part for one in options.encoders for part in ("--encoder", one)]
     found += ["--llm", wanted.model] if wanted.model else ["--offline"] if offline else []
     found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
+    found += ["--repeats", str(options.repeats)] if options.repeats > 1 else []
+    found += ["--winner", options.winner] if options.winner else []
     found += [part for one in sorted(wanted.access.groups) for part in ("--as", one)]
     return tuple(found)
 

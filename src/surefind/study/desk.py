@@ -11,10 +11,14 @@ from surefind.access import Access
 from surefind.bench.engine import OWNER, Bench, Scored
 from surefind.bench.plan import Contender, Plan, distinct, parse_measures
 from surefind.bench.run import unseen
+from surefind.chunk.semantic import Semantic
 from surefind.disk.sealed import digest
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
-from surefind.protocols import OnProgress
+from surefind.protocols import OnProgress, Retriever
+from surefind.retrieve.dense import Dense
+from surefind.retrieve.graph_global import GraphGlobal
+from surefind.retrieve.graph_local import GraphLocal
 from surefind.search.pipeline import Pipeline
 from surefind.write.layout import Layout
 from surefind.write.quote import paid_extractor
@@ -29,9 +33,13 @@ class Options:
     llm: bool = False
     """Whether steps that ask a language model run."""
     encoders: tuple[str, ...] = ()
-    """Specs of encoders to compare, in studies that compare encoders."""
+    """Specs of encoders. One takes the place of the default everywhere; more are compared, in studies that do so."""
     cheaper_llm: str = ""
     """A second language model, in studies that compare two."""
+    repeats: int = 1
+    """How often the rows of language models are run, in studies that say how much they vary."""
+    winner: str = ""
+    """The layout of later stages, in studies that choose one; "" is the best one measured."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class RunContext:
 
     def contender(self, name: str, pipeline: str, layout: str = "") -> Contender:
         """A configuration under the name of its row. Without a layout it has that of the options."""
-        return Contender(name, Pipeline.parse(pipeline, name), Layout.read(layout) if layout else self.layout)
+        made = Contender(name, Pipeline.parse(pipeline, name), Layout.read(layout) if layout else self.layout)
+        return with_encoder(made, self.options.encoders[0]) if len(self.options.encoders) == 1 else made
 
     def contenders(self, pipelines: Mapping[str, str]) -> list[Contender]:
         """Configurations by the names of their rows. Equal ones become one, with the other names as aliases."""
@@ -106,6 +115,19 @@ class RunContext:
 
     def titles(self) -> dict[str, str]:
         return {document.id: document.title for document in self.kb.documents(OWNER)}
+
+
+def with_encoder(contender: Contender, encoder: str) -> Contender:
+    """The configuration with another encoder: in searches by vectors, in graphs, and in the cuts of `semantic`."""
+    retrieve = tuple(_encoded(one, encoder) for one in contender.pipeline.retrieve)
+    layout = contender.layout
+    if layout is not None and isinstance(layout.chunk, Semantic):
+        layout = replace(layout, chunk=layout.chunk.replace(model=encoder))
+    return replace(contender, pipeline=replace(contender.pipeline, retrieve=retrieve), layout=layout)
+
+
+def _encoded(retriever: Retriever, encoder: str) -> Retriever:
+    return retriever.replace(model=encoder) if isinstance(retriever, Dense | GraphLocal | GraphGlobal) else retriever
 
 
 def asks_model(contender: Contender) -> bool:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from surefind.bench.html import template
-from surefind.study.chart import draw, draw_clouds
+from surefind.study.chart import draw, draw_clouds, draw_swarm
 from surefind.study.values import Head
 
 _SLOT = "<!-- study -->"
@@ -50,6 +50,8 @@ def _sections(report: dict[str, Any]) -> Iterable[str]:
         yield f'<section id="t{i}"><h2>{escape(title)}</h2><div class="body">'
         if table["chart"] == "clouds":
             yield draw_clouds(title, table["clouds"])
+        elif table["chart"] == "swarm":
+            yield draw_swarm(title, table["clouds"])
         elif table["chart"]:
             yield draw(table["chart"], title, heads, table["rows"], table["drawn"])
         yield _table(title, heads, table["rows"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from surefind.bench.plan import Contender
 from surefind.errors import UsageError, choices
 from surefind.prompts.values import Calls
 from surefind.study import studies
+from surefind.study.corpora import WritesExam
 from surefind.study.desk import RunContext
 from surefind.study.tables import TableSpec
 from surefind.study.values import Result
@@ -42,6 +43,8 @@ class StudyPart:
     """The stages whose results it uses."""
     calls: Callable[[RunContext, Before], Sequence[Calls]] = _no_calls
     """Further calls to language models, besides those of the contenders."""
+    own_layouts: bool = False
+    """Whether it cuts the documents in layouts of its own, so that `--layout` does not concern it."""
     version: int = 1
     """Raise it when the stage measures something else than before: stored results are then measured again."""
 
@@ -55,11 +58,17 @@ class Study:
     questions: int | None = None
     """How many questions of each collection are asked, unless the user says otherwise; None means all."""
     compares_encoders: bool = False
-    """Whether `--encoder` chooses what it compares."""
+    """Whether it compares several encoders (`--encoder`); other studies take one."""
     compares_models: bool = False
     """Whether it has a row for a cheaper language model (`--cheaper-llm`)."""
+    repeats: bool = False
+    """Whether it repeats the calls of some rows, to see how much they vary (`--repeats`)."""
     layout: str = ""
     """The layout of the paper, which `--layout paper` chooses; "" if it names none."""
+    exam: WritesExam | None = None
+    """Writes the questions that are asked if none are chosen; None for known-item questions."""
+    layouts: Mapping[str, str] = field(default_factory=dict)
+    """The layouts that it compares, of which later stages use one (`--winner`), by name."""
 
     @property
     def numbers(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 Cell = float | int | str | None
 NEEDS_LLM = "left out: needs a language model (--llm)"
 """Why a row has no figure of ours, if no language model was chosen."""
-Chart = Literal["", "bars", "lines", "clouds"]
+Chart = Literal["", "bars", "lines", "clouds", "swarm"]
 Result = Mapping[str, Any]
 """What a stage found in one collection, as plain data."""
 
@@ -72,7 +72,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Points of a figure; both coordinates are between 0 and 1."""
+    """Points of a figure. Both coordinates are between 0 and 1; in a swarm, only the second, which is a colour."""
 
     name: str
     points: tuple[tuple[float, float], ...]
@@ -88,7 +88,8 @@ class Table:
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
     chart: Chart = ""
-    """A figure: bars of our columns, one line for each of our columns over the rows, or a panel for each cloud."""
+    """A figure: bars of our columns, one line for each of our columns over the rows, a panel for each cloud, or a row
+    of dots for each."""
     clouds: tuple[Cloud, ...] = ()
     drawn: tuple[str, ...] = ()
     """The headings of the columns in the chart, because a chart has one scale; all if empty."""

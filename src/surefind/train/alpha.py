@@ -21,7 +21,7 @@ from surefind.fusion.features import SCORE_NAMES, WORD_NAMES, of_scores, of_word
 from surefind.fusion.predictors import MLP, FusionPredictor, Ridge, XGBoost
 from surefind.fusion.trees import Trees
 from surefind.protocols import OnProgress
-from surefind.train.effects import effects, linear
+from surefind.train.effects import effects, linear, points
 from surefind.train.material import Half, Material, one_thread, parts, sklearn, xgboost
 from surefind.train.perceptron import Perceptron, Setting, fit
 from surefind.types import Floats
@@ -151,7 +151,9 @@ def fit_xgboost(material: Material, report: OnProgress) -> Fitted:
     booster = _boosted(data.train, chosen, chosen["n_estimators"])
     metrics: dict[str, Any] = data.metrics(booster.inplace_predict)
     judged = of_scores(material.held.texts, material.held.rankings)
-    metrics["effects"] = effects(SCORE_NAMES, judged, shap_values(booster, judged))
+    contributions, words = shap_values(booster, judged), len(WORD_NAMES)
+    metrics["effects"] = effects(SCORE_NAMES, judged, contributions)
+    metrics["points"] = points(WORD_NAMES, judged[:, :words], contributions[:, :words])
     metrics["shap"] = {name: effect["mean"] for name, effect in metrics["effects"].items()}
     return Fitted(XGBoost(Trees.of(booster)), chosen, metrics)
 

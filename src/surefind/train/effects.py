@@ -14,6 +14,9 @@ import numpy as np
 
 from surefind.types import Floats
 
+_MOST_POINTS = 300
+"""Questions of a cloud, at most."""
+
 
 def effects(names: Sequence[str], features: Floats, contributions: Floats) -> dict[str, dict[str, float]]:
     """For each feature, by its mean |SHAP|, greatest first: that mean, the least and the greatest SHAP value, and the
@@ -28,6 +31,16 @@ def effects(names: Sequence[str], features: Floats, contributions: Floats) -> di
         for name, values, own in zip(names, features.T, contributions.T, strict=True)
     }
     return dict(sorted(found.items(), key=lambda item: -item[1]["mean"]))
+
+
+def points(names: Sequence[str], features: Floats, contributions: Floats) -> dict[str, list[list[float]]]:
+    """For each feature, the SHAP value of each question, and the feature's value there, from 0 (its least) to 1. Many
+    questions are thinned, the same way each time."""
+    drawn = np.sort(np.random.default_rng(0).permutation(len(features))[:_MOST_POINTS])
+    low, high = features.min(axis=0), features.max(axis=0)
+    scaled = (features - low) / np.where(high > low, high - low, 1.0)
+    pairs = np.stack([contributions, scaled], axis=2)[drawn].round(4)
+    return {name: pairs[:, i].tolist() for i, name in enumerate(names)}
 
 
 def linear(coefficients: Floats, features: Floats) -> Floats:

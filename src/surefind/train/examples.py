@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ from surefind.types import Chunk
 
 
 def examples_of(
-    pairs: Sequence[Pair], negatives: Sequence[Sequence[int]], chunks: Sequence[Chunk], job: TrainingJob, start: Path
+    pairs: Sequence[Pair],
+    negatives: Sequence[Sequence[int]],
+    chunks: Sequence[Chunk],
+    job: TrainingJob,
+    start: Path,
+    margins: Sequence[tuple[float, ...]] = (),
 ) -> list[TokenRows]:
     """One training example for each pair; `negatives` are places in `chunks`."""
     rows = list(zip(pairs, negatives, strict=True))
@@ -45,7 +51,11 @@ def examples_of(
         ids = plain.encode(one).ids
         return ids, [0] * len(ids)
 
-    return [TokenRows(tuple(map(text, texts))) for texts in texts_of(pairs, negatives, chunks)]
+    rest = margins or repeat(())
+    return [
+        TokenRows(tuple(map(text, texts)), own)
+        for texts, own in zip(texts_of(pairs, negatives, chunks), rest, strict=False)
+    ]
 
 
 def texts_of(

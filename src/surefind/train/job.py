@@ -17,6 +17,7 @@ from surefind.search.pipeline import Pipeline
 from surefind.train.pairs import ALL_SOURCES, SOURCES
 
 Kind = Literal["encoder", "reranker"]
+LOSSES = ("multiple-negatives", "triplet", "margin-mse")
 MIN_PAIRS = 16
 SENTENCES = "modules.json"
 """A folder with this file is in the format of sentence-transformers."""
@@ -54,8 +55,8 @@ class TrainingJob:
             raise SpecError(f"There is no source of pairs called {unknown[0]!r}. Choose from {', '.join(ALL_SOURCES)}.")
         if self.write not in ("questions", "triplets"):
             raise SpecError(f"A language model can write questions or triplets, not {self.write!r}.")
-        if self.loss not in ("multiple-negatives", "triplet"):
-            raise SpecError(f"There is no loss {self.loss!r}. Choose multiple-negatives or triplet.")
+        if self.loss not in LOSSES:
+            raise SpecError(f"There is no loss {self.loss!r}. Choose from {', '.join(LOSSES)}.")
         for field, low in (("epochs", 1), ("batch", 2), ("negatives", 1), ("most", MIN_PAIRS), ("max_tokens", 16)):
             if getattr(self, field) < low:
                 raise SpecError(f"{field} must be at least {low}, not {getattr(self, field)}.")

@@ -4,9 +4,11 @@ Losses of an encoder, for a question q, its passage p and negatives n (cosine si
 
     multiple-negatives   -log  e^(20·s(q,p)) / Σ_x e^(20·s(q,x))   x: all passages of the batch, hard negatives too
     triplet              max(0, s(q,n) - s(q,p) + margin)          the hardest n of each question
+    margin-mse           (20·(s(q,p) - s(q,n)) - (z(q,p) - z(q,n)))²    z: logits of a cross-encoder (`pseudo`)
 
 of a reranker (logits z): the same softmax over a question's own list, -log e^z(p) / Σ_x e^z(x).
-Henderson et al., 2017 (multiple negatives); Hermans et al., 2017 (triplet).
+Henderson et al., 2017 (multiple negatives); Hermans et al., 2017 (triplet); Wang et al., GPL, 2022 (margin-mse, there
+with dot products).
 """
 
 from __future__ import annotations
@@ -57,6 +59,8 @@ class TokenRows:
     paired with its passage and with each negative."""
 
     rows: tuple[tuple[list[int], list[int]], ...]
+    margins: tuple[float, ...] = ()
+    """How much better than each negative a cross-encoder finds the passage, for `margin-mse`."""
 
 
 def train(
@@ -141,10 +145,13 @@ def _loss(network: Network, batch: Sequence[TokenRows], settings: TrainingSettin
     queries = network(*_padded([example.rows[0] for example in batch], device))
     width = len(batch[0].rows) - 1
     passages = network(*_padded([row for example in batch for row in example.rows[1:]], device))
-    if settings.loss == "triplet":
+    if settings.loss != "multiple-negatives":
         lists = passages.view(len(batch), width, -1)
         own = torch.einsum("bd,bnd->bn", queries, lists)
-        return torch.clamp(own[:, 1:].amax(1) - own[:, 0] + _MARGIN, min=0).mean()
+        if settings.loss == "triplet":
+            return torch.clamp(own[:, 1:].amax(1) - own[:, 0] + _MARGIN, min=0).mean()
+        wanted = torch.tensor([example.margins for example in batch], dtype=own.dtype, device=device)
+        return nn.functional.mse_loss(_SCALE * (own[:, :1] - own[:, 1:]), wanted)
     similar = _SCALE * queries @ passages.T
     return nn.functional.cross_entropy(similar, torch.arange(len(batch), device=device) * width)
 

@@ -43,6 +43,7 @@ from surefind.train.kept import keep
 from surefind.train.material import MIN_QUESTIONS
 from surefind.train.negatives import filled, mine
 from surefind.train.pairs import Pair, PassageSet, gather_pairs
+from surefind.write.layout import Layout
 
 if TYPE_CHECKING:
     from surefind.train.learning import TrainingSettings
@@ -65,6 +66,24 @@ def train_model(
     progress: OnProgress = report or (lambda what, done, total: None)
     with training_lock(kb.data, job.name):
         return _train(exam, _Material(kb, exam, job, pipeline, progress, agree), job, measure, progress)
+
+
+def fit_encoder(
+    kb: KnowledgeBase, job: TrainingJob, pipeline: Pipeline, layout: Layout | None, report: OnProgress
+) -> Path:
+    """Trains an encoder on pairs from the passages of a layout, without an exam, and keeps it whether it is better or
+    not: whoever asks for it measures it. Returns its folder."""
+    need_torch()
+    with training_lock(kb.data, job.name):
+        material = _Material(kb, None, job, pipeline, report, None, layout)
+        start = start_folder(job, pipeline)
+        work, place = kb.data / "models" / f".{job.name}.training", kb.data / "models" / job.name
+        losses = _learn(material, job, start, work, report)
+        about = {"name": job.name, "model": job.kind, "surefind": __version__, "corpus": material.view.fingerprint}
+        pairs = dict(Counter(pair.source for pair in material.pairs))
+        keep(work / "model", place, {**about, "pairs": pairs, "start": start.name, "steps": len(losses), "learnt": []})
+        shutil.rmtree(work, ignore_errors=True)
+    return place
 
 
 def _train(exam: Exam, material: _Material, job: TrainingJob, measure: Measure, progress: OnProgress) -> dict[str, Any]:
@@ -107,20 +126,22 @@ class _Material:
     def __init__(
         self,
         kb: KnowledgeBase,
-        exam: Exam,
+        exam: Exam | None,
         job: TrainingJob,
         pipeline: Pipeline,
         progress: OnProgress,
         agree: Callable[[Calls], None] | None,
+        layout: Layout | None = None,
     ) -> None:
+        """Without an exam, no passage is held out."""
         self.kb, self.pipeline = kb, pipeline
-        kb.build_for(pipeline.retrieve, report=progress)
-        reader = kb.reader()
+        kb.build_for(pipeline.retrieve, layout, progress)
+        reader = kb.reader(layout)
         self.view = reader.view
         documents = {document.id: document for document in reader.documents(OWNER)}
         texts = {document_id: document.text for document_id, document in documents.items()}
-        self.exam, _ = relocate(exam, texts)
-        if len(self.exam.queries) < MIN_QUESTIONS:
+        self.exam, _ = relocate(exam or Exam("none", ()), texts)
+        if exam is not None and len(self.exam.queries) < MIN_QUESTIONS:
             raise ExamError(
                 f"The exam {exam.label} has {len(self.exam.queries)} questions about the current documents; training "
                 f"needs at least {MIN_QUESTIONS}. Write more with: surefind exam generate."
@@ -170,6 +191,7 @@ def _learn(material: _Material, job: TrainingJob, start: Path, work: Path, progr
 
     from surefind.train.examples import texts_of
     from surefind.train.learning import TrainingSettings
+    from surefind.train.pseudo import margins_of
     from surefind.train.sentence_models import train_sentences
 
     retrievers = material.pipeline.retrieve
@@ -179,10 +201,13 @@ def _learn(material: _Material, job: TrainingJob, start: Path, work: Path, progr
     settings = TrainingSettings(
         job.loss, job.epochs, job.batch, job.rate, job.negatives, job.max_tokens, device=device, warmup=job.warmup
     )
+    margins: list[tuple[float, ...]] = []
+    if job.kind == "encoder" and job.loss == "margin-mse":
+        margins = margins_of(material.pairs, negatives, material.chunks, progress)
     if job.kind == "encoder" and trains_with_library(start):
         texts = texts_of(material.pairs, negatives, material.chunks)
-        return train_sentences(start, texts, settings, job.share, work, progress)
-    return _learn_network(material, negatives, job, settings, start, work, progress)
+        return train_sentences(start, texts, settings, job.share, work, progress, margins)
+    return _learn_network(material, negatives, job, settings, start, work, progress, margins)
 
 
 def _learn_network(
@@ -193,6 +218,7 @@ def _learn_network(
     start: Path,
     work: Path,
     progress: OnProgress,
+    margins: Sequence[tuple[float, ...]],
 ) -> list[float]:
     """Trains a BERT model with our own network, and exports it to int8 ONNX."""
     from surefind.train.examples import examples_of
@@ -200,7 +226,7 @@ def _learn_network(
     from surefind.train.learning import train
     from surefind.train.network import load_network
 
-    examples = examples_of(material.pairs, negatives, material.chunks, job, start)
+    examples = examples_of(material.pairs, negatives, material.chunks, job, start, margins)
     network, missing = load_network(start, job.kind == "reranker")
     before = {key: value.clone() for key, value in network.state_dict().items()}
     losses = train(network, examples, settings, work / "checkpoint.pt", progress)

@@ -93,7 +93,9 @@ class ListwiseTrainer:
         sample: int = SAMPLE,
         rounds: int = ROUNDS,
         report: OnProgress | None = None,
+        whole: bool = False,
     ) -> None:
+        """With `whole`, all questions are used and not only the tuning half: for an exam that nothing is tested on."""
         self.kb = kb
         self.exam = exam
         self.pipeline = pipeline
@@ -106,7 +108,7 @@ class ListwiseTrainer:
         documents = {document.id: document.text for document in reader.documents(OWNER)}
         there, _ = relocate(exam, documents)
         pairs = zip(there.queries, held_out(there.queries), strict=True)
-        tuning = [query for query, out in pairs if not out]
+        tuning = [query for query, out in pairs if whole or not out]
         self.queries: tuple[ExamQuery, ...] = tuple(tuning[:: max(1, len(tuning) // sample)][:sample])
         if not self.queries:
             raise ExamError(

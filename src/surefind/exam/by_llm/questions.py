@@ -9,6 +9,7 @@ from typing import Any
 
 from surefind.exam._words import terms
 from surefind.exam.by_llm.passages import SourcePassage
+from surefind.exam.by_llm.specific import particular
 from surefind.llm.reply import read_object, same_words
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Message
@@ -37,14 +38,6 @@ _ABOUT_ITSELF = re.compile(
     r"(?:passages?|texts?|excerpts?|paragraphs?|snippets?)\b|\bpassage \d|\bthis (?:document|section|article|page)\b",
     re.IGNORECASE,
 )
-_ABOUT_TITLE = re.compile(
-    r"\b(?:title|name|heading|subject|topic|purpose) of (?:the|this|that) "
-    r"(?:document|passage|section|article|page|text|file|chapter)s?\b"
-    r"|\bwhat is (?:the|this) (?:document|text) (?:about|called)\b"
-    r"|\bwhat (?:document|passage|section|article|page) is (?:this|it)\b",
-    re.IGNORECASE,
-)
-"""Questions that every document answers, so that no search can find the right one."""
 _ALIKE = 0.8
 """Share of terms in common at which two questions with the same answer count as one."""
 
@@ -89,10 +82,10 @@ def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ..
     if not isinstance(text, str) or not isinstance(answer, str) or not answer.strip() or not terms(text):
         return "no question and answer"
     text, answer = " ".join(text.split()), answer.strip()
-    if _ABOUT_ITSELF.search(text):
+    if mentions_its_passage(text):
         return "mentions its passage"
-    if _ABOUT_TITLE.search(text) or any(same_words(answer, passage.title) for passage in passages if passage.title):
-        return "asks for a title"
+    if not particular(text) or any(same_words(answer, passage.title) for passage in passages if passage.title):
+        return "asks for nothing in particular"
     if count_words(answer) > _MAX_ANSWER_WORDS:
         return "the answer is too long"
     if len(answer) > 2 and answer.lower() in text.lower():
@@ -104,6 +97,11 @@ def _question(row: Any, passages: Sequence[SourcePassage], shared: tuple[str, ..
             others = (*passages[:i], *passages[i + 1 :])
             return Question(text, passage.text[slice(*span)], (passage, *others), start, end, shared)
     return "the answer is not an exact substring"
+
+
+def mentions_its_passage(text: str) -> bool:
+    """Whether a question speaks of the text that it was made from."""
+    return _ABOUT_ITSELF.search(text) is not None
 
 
 def find_answer(answer: str, text: str) -> tuple[int, int] | None:

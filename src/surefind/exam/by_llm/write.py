@@ -7,10 +7,10 @@
 Passages are segments of about 1,000 words, or the sections of documents that have none (`passages`). The seed decides
 their order. spaCy finds names if it is installed, otherwise rules do, and the model adds more up to five, as in the
 study. Each question must pass the rules (the answer is an exact substring, the question does not mention its passage,
-it is not a duplicate); two-hop questions must also pass the necessity check. The gold is the answer's span and, for two
-hops, the sentence of the other passage that names the shared entity, as supporting evidence. A question keeps its
-passages as segments. Every answer of the model is cached: a stopped run continues where it was, and repeating a run is
-free.
+it does not fit many documents, it is not a duplicate); two-hop questions must also pass the necessity check. The gold
+is the answer's span and, for two hops, the sentence of the other passage that names the shared entity, as supporting
+evidence. A question keeps its passages as segments. Every answer of the model is cached: a stopped run continues where
+it was, and repeating a run is free.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from surefind.exam.by_llm.necessity import ANSWER, necessary
 from surefind.exam.by_llm.pairs import ENTITIES, PassagePair, entities_of, pairs
 from surefind.exam.by_llm.passages import LIMITS, Kind, SourcePassage, drawn, passages, short
 from surefind.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions, single_prompt
+from surefind.exam.by_llm.specific import Specific
 from surefind.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.exam.overlap import overlap
 from surefind.kb import KnowledgeBase
@@ -125,6 +126,7 @@ class QuestionWriter:
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()
+        self._specific = Specific(self.material)
         self._written = WrittenQuestions()
 
     @property
@@ -216,9 +218,10 @@ class QuestionWriter:
         return made
 
     def _checked(self, family: str, questions: Sequence[Question]) -> list[Question]:
-        new = [question for question in questions if self._seen.take(question)]
-        if len(new) < len(questions):
-            self._written.refused["asked before"] += len(questions) - len(new)
+        asking = [question for question in questions if self._specific(question.text)]
+        new = [question for question in asking if self._seen.take(question)]
+        counts = {"fits many documents": len(questions) - len(asking), "asked before": len(asking) - len(new)}
+        self._written.refused.update({reason: count for reason, count in counts.items() if count})
         if family == "sf1h":
             return new
         verdicts = necessary(new, self._answers, self._found)

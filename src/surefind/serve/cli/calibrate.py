@@ -16,6 +16,7 @@ from surefind.serve.cli._money import Budget, Yes, agree
 if TYPE_CHECKING:
     from surefind.confidence.measures import When
     from surefind.kb import KnowledgeBase
+    from surefind.measure.thresholds import Rule
     from surefind.search.pipeline import Pipeline
 
 
@@ -60,6 +61,14 @@ def calibrate(
     most: Annotated[
         float, typer.Option("--most-skipped", help="The largest share of questions to skip, to keep more of the gain.")
     ] = 1.0,
+    rule: Annotated[
+        str,
+        typer.Option(
+            "--rule",
+            help="How the threshold is chosen: 'sequence' tests from the largest down and allows for looking at many; "
+            "'eq32' takes the smallest that passes, as the agentic-knowledge-base study does.",
+        ),
+    ] = "sequence",
     when: Annotated[
         str,
         typer.Option("--when", help="The measure of confidence: max, margin, agreement, raw or predicted."),
@@ -103,7 +112,7 @@ def calibrate(
     from surefind.serve.cli import _confidence
 
     if stage == _confidence.NAME:
-        others = {"--confidence": confidence != 0.95, "--most-skipped": most != 1.0}
+        others = {"--confidence": confidence != 0.95, "--most-skipped": most != 1.0, "--rule": rule != "sequence"}
         others |= {"--when": when != "predicted", "--measure": measure != "nDCG@10", "--name": bool(name)}
         _refuse([option for option, given in others.items() if given], "is for rerankers, not for confidence")
         _confidence.calibrate_confidence(kb, exam, pipeline, success, unanswerable, beta, (budget, yes), as_json)
@@ -120,11 +129,11 @@ def calibrate(
         tell_problems(base)
         questions = _confidence.exam_of(base, exam)
         name = name or f"{stage.partition('(')[0]}-{questions.name}"
-        check_options(name, when, beta, confidence, most)
+        check_options(name, when, beta, confidence, most, rule)
         wanted = parse_measure(success) if success else success_of(questions)
         plan = plan_of(_before(base, pipeline), stage, questions, wanted, parse_measure(measure))
         agree(base, llm_calls(base, plan), budget, yes, as_json)
-        made = run(base, plan, name, cast("When", when), beta, confidence, most, report)
+        made = run(base, plan, name, cast("When", when), beta, confidence, most, report, cast("Rule", rule))
     if as_json:
         print_json(made)
     else:
@@ -153,7 +162,8 @@ def _show(made: dict[str, Any]) -> None:
     typer.echo(f"{made['exam']['name']}: the threshold is chosen on {counts['tuning']} questions and checked on "
                f"{counts['held_out']} others. Success: {made['success']}.")  # fmt: skip
     _table(made)
-    typer.echo(f"\nThresholds of {made['when']}, tested from the largest down; the first that fails ends it:")
+    order = "the smallest that passes is taken (eq. 32)" if made["rule"] == "eq32" else "the first that fails ends it"
+    typer.echo(f"\nThresholds of {made['when']}, tested from the largest down; {order}:")
     _curve(made)
     typer.echo(sentence(made))
     typer.echo(f"Pipeline: {made['path']} >> conditional(stage={made['stage']}, calibrated={made['name']})")

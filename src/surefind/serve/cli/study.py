@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefind.errors import UsageError
+from surefind.errors import UsageError, choices
 from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
 from surefind.serve.cli._money import Budget, Yes, agree
@@ -62,11 +63,25 @@ def study(
         list[str] | None,
         typer.Option(
             "--encoder",
-            help="An encoder to compare, in a study that compares encoders. May be repeated.",
+            help="The encoder of searches by vectors. In a study that compares encoders it may be repeated.",
             show_default="minilm",
             autocompletion=_complete.stages("embed"),
         ),
     ] = None,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            "--repeats", min=1, help="Run the rows of language models this often, to see how much they vary (±)."
+        ),
+    ] = 1,
+    winner: Annotated[
+        str,
+        typer.Option(
+            "--winner",
+            help="The layout of later stages, in a study that compares layouts; the thesis took 'agentic-1'.",
+            show_default="the best one here",
+        ),
+    ] = "",
     only: Annotated[
         list[str] | None, typer.Option("--only", help="Only this table, such as 'Table 1'. May be repeated.")
     ] = None,
@@ -120,6 +135,7 @@ def study(
     from surefind.study.files import folder_of, write_files
     from surefind.study.run import StudyRun
     from surefind.study.stage import find_study
+    from surefind.write.layout import Layout
 
     if name is None:
         _list(as_json)
@@ -128,20 +144,27 @@ def study(
         raise UsageError("--offline leaves language models out, and --llm chooses one. Leave one of the two out.")
     chosen = find_study(name)
     chosen.chosen(only or ())
-    options = _options(chosen, layout, encoder, cheaper_llm)
+    options = _options(chosen, layout, encoder, cheaper_llm, winner, repeats, only or ())
     for model in filter(None, (llm, cheaper_llm)):
         parse_model(model)
     asked = questions if questions is not None else chosen.questions
-    wanted = Wanted(tuple(exam or ()), tuple(beir or ()), split, asked, seed, Access.of(*(group or ())), llm)
+    access = Access.of(*(group or ()))
+    wanted = Wanted(
+        tuple(exam or ()), tuple(beir or ()), split, asked, seed, access, llm, offline or dry_run, chosen.exam
+    )
     with progress(quiet=as_json) as report:
-        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True))
+        paying = partial(agree, budget=budget, yes=yes, quiet=as_json)
+        collections = open_collections(kb, wanted, report, partial(typer.echo, err=True), paying)
         tell_problems(*(one.kb for one in collections))
         home = collections[0].kb
         options = replace(options, llm=not offline and bool(home.services.llm.settings.model))
         if cheaper_llm and not options.llm:
             raise UsageError("--cheaper-llm is compared with the model of the study. Choose that one too, with --llm.")
+        if winner and not options.llm and Layout.read(chosen.layouts[winner]).asks_llm:
+            raise UsageError(f"A language model makes the layout {winner}. Choose one, with --llm.")
         flags = flags_of(wanted, options, offline)
         run = StudyRun(name, chosen, collections, options, tuple(only or ()), flags, report, fresh)
+        _tell_own_layouts(run)
         try:
             if dry_run or not as_json:
                 _announce(run, dry_run, as_json)
@@ -157,22 +180,46 @@ def study(
     _show(made, page, as_json)
 
 
-def _options(study: Study, layout: str, encoders: list[str] | None, cheaper_llm: str) -> Options:
+def _options(
+    study: Study,
+    layout: str,
+    encoders: list[str] | None,
+    cheaper_llm: str,
+    winner: str,
+    repeats: int,
+    only: Sequence[str],
+) -> Options:
     """Reads the options, before questions are written or documents are synced."""
     from surefind import spec
     from surefind.study.desk import Options
     from surefind.write.layout import Layout
 
-    if encoders and not study.compares_encoders:
-        raise UsageError("This study compares no encoders. Leave --encoder out, or take support-chatbot.")
+    if len(encoders or ()) > 1 and not study.compares_encoders:
+        raise UsageError("This study compares no encoders. Give one --encoder, or take support-chatbot.")
     if cheaper_llm and not study.compares_models:
         raise UsageError("This study compares no language models. Leave --cheaper-llm out, or take support-chatbot.")
+    if repeats > 1 and not study.repeats:
+        raise UsageError("This study repeats no rows. Leave --repeats out, or take support-chatbot.")
     if layout == "paper" and not study.layout:
         raise UsageError("This study names no layout of its own. Give one: --layout 'fixed(tokens=500, overlap=50)'.")
+    if layout and all(stage.own_layouts for stage in study.chosen(only)):
+        instead = " To choose the one that later stages use, take --winner." if study.layouts else ""
+        raise UsageError(f"These tables compare layouts of their own, so --layout has no effect.{instead}")
+    if winner and winner not in study.layouts:
+        known = choices(winner, list(study.layouts)) if study.layouts else "Leave --winner out, or take agentic-kb."
+        raise UsageError(f"This study has no layout {winner!r} to go on with. {known}")
     for encoder in encoders or ():
         spec.make("embed", encoder)
     text = study.layout if layout == "paper" else layout
-    return Options(str(Layout.read(text)) if text else "", False, tuple(encoders or ()), cheaper_llm)
+    chosen = str(Layout.read(text)) if text else ""
+    return Options(chosen, False, tuple(encoders or ()), cheaper_llm, repeats, winner)
+
+
+def _tell_own_layouts(run: StudyRun) -> None:
+    """Says which tables the option --layout does not concern."""
+    own = [table.name for stage in run.stages if stage.own_layouts for table in stage.tables]
+    if run.options.layout and own:
+        typer.echo(f"--layout does not concern {', '.join(own)}: layouts of its own are compared there.", err=True)
 
 
 def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:

@@ -76,7 +76,11 @@ def encoder(
     pipeline: PipelineName = None,
     source: Source = None,
     loss: Annotated[
-        str, typer.Option("--loss", help="The loss: multiple-negatives or triplet.")
+        str,
+        typer.Option(
+            "--loss",
+            help="The loss: multiple-negatives, triplet, or margin-mse, by labels of the bundled reranker (GPL).",
+        ),
     ] = "multiple-negatives",
     start: Start = "",
     epochs: Epochs = 1,

@@ -245,10 +245,6 @@ async def _announce(job: Job) -> None:
 
 def _checked(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """Checks what a caller chose, and returns the options of the function of this kind."""
-    if kind == "publish":
-        version = options.get("version")
-        if not isinstance(version, int) or version < 1:
-            raise UsageError("publish needs the number of a version: {'kind': 'publish', 'version': 12}.")
     for name in _NAMED.get(kind, ()):
         value = options.get(name)
         optional = value is None and (kind, name) not in _REQUIRED

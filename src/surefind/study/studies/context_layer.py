@@ -3,21 +3,31 @@
 The page announces a table of fifteen configurations, but prints only its heading. The text names four of the rows:
 BM25, vectors alone, RRF with k = 60 and vectors counted twice (then in production), and convex fusion with α = 0.3. It
 gives a figure for the last three: 0.038, 0.082 and 0.729 nDCG@10. The parameters of the other rows are ours. RSF of two
-retrievers is convex fusion with α = 0.5, so the two share a row.
+retrievers is convex fusion with α = 0.5, so the two rows are equal. Without an exam, known-item questions are written
+in the paper's shares of five kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from surefind.access import Access
 from surefind.bench.plan import Contender, preset_module
+from surefind.bench.run import kept_exam
+from surefind.exam.by_llm.paraphrases import paraphrase_calls, write_paraphrases
+from surefind.exam.model import Exam, ExamQuery
+from surefind.exam.shares import generate_in_shares
+from surefind.kb import KnowledgeBase
+from surefind.prompts.values import Calls
+from surefind.protocols import OnProgress
 from surefind.study.declared import load_tables
 from surefind.study.desk import RunContext
 from surefind.study.scores import row_of, summary
 from surefind.study.stage import Before, Study, StudyPart
 from surefind.study.tables import Columns, TableLine
 from surefind.study.values import Cell, Result
+from surefind.types import Document
 
 _PRESET = preset_module("context-layer")
 CONTENDERS = {
@@ -25,7 +35,40 @@ CONTENDERS = {
     "DBSN": "bm25 + dense >> dbsn",
 }
 """Those of the preset, with the plain z-scores of the page in place of `dbsf`, which limits them."""
+SHARES = {
+    "heading_direct": 505,
+    "entity_lookup": 537,
+    "heading_paraphrase": 311,
+    "exact_phrase": 213,
+    "first_sentence": 140,
+}
+"""The paper's questions by kind. Ours have the same shares."""
 _STAGE = "search"
+_NAME = "context-layer"
+_SEED = 42
+
+
+def _exam(
+    kb: KnowledgeBase,
+    access: Access,
+    asks: bool,
+    agree: Callable[[KnowledgeBase, Sequence[Calls]], None],
+    report: OnProgress | None,
+    tell: Callable[[str], None] | None,
+) -> Exam:
+    """Known-item questions in the shares of the paper; where there is a language model, it rewords the headings."""
+    model = kb.services.chat_name(None) if asks else ""
+
+    def write(documents: list[Document]) -> Exam:
+        reworded: list[ExamQuery] = []
+        if model:
+            wanted = SHARES["heading_paraphrase"]
+            agree(kb, [paraphrase_calls(model, wanted)])
+            reworded = write_paraphrases(kb, documents, wanted, "", _SEED, report)
+        return generate_in_shares(documents, SHARES, _NAME, reworded, _SEED)
+
+    origin = f"study {_NAME} --seed {_SEED}{f', headings reworded by {model}' if model else ''}"
+    return kept_exam(kb, _NAME, origin, write, access, tell)
 
 
 def _contenders(desk: RunContext, before: Before) -> list[Contender]:
@@ -59,4 +102,5 @@ STUDY = Study(
     "Company Context Layer Retrieval Benchmark (1,706 questions over 109 files of a credit union)",
     (StudyPart(_STAGE, _measure, load_tables("context_layer", globals())[_STAGE], _contenders),),
     layout="fixed(tokens=500, overlap=50)",
+    exam=_exam,
 )

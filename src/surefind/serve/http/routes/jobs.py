@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.drafting import publish
 from surefind.serve.http.job_view import job_data, shown_line
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Served, Service
@@ -20,14 +19,12 @@ router = APIRouter(tags=["jobs"])
 
 
 class JobRequest(BaseModel):
-    """What to do: `sync` reads the sources again, `publish` publishes a draft, `bench` runs a benchmark, `study`
-    repeats a published study."""
+    """What to do: `sync` reads the sources again, `bench` runs a benchmark, `study` repeats a published study. A draft
+    is published by `/v1/drafts/{number}/publish`."""
 
     model_config = ConfigDict(extra="forbid")
 
-    kind: Literal["sync", "publish", "bench", "study"]
-    version: int | None = Field(None, ge=1, lt=2**62, description="The draft to publish.")
-    revision: int | None = Field(None, ge=1, lt=2**31, description="The revision of the draft that the caller read.")
+    kind: Literal["sync", "bench", "study"]
     exam: str | None = Field(None, max_length=100)
     preset: str | None = Field(None, max_length=100)
     study: str | None = Field(None, max_length=100, description="The study to repeat, such as `cascade`.")
@@ -37,9 +34,6 @@ class JobRequest(BaseModel):
 async def start(wanted: JobRequest, request: Request, service: Served) -> dict[str, Any]:
     """Starts long work. `sync` needs the scope write, the others review."""
     caller = await service.caller(request, "read")
-    if wanted.kind == "publish" and wanted.version is not None:
-        caller.require("review")
-        return job_data(await publish(service, caller, wanted.version, wanted.revision), caller)
     options = wanted.model_dump(exclude={"kind"}, exclude_none=True)
     return job_data(await service.jobs.start(caller, wanted.kind, options), caller)
 

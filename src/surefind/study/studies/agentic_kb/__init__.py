@@ -10,16 +10,33 @@ from __future__ import annotations
 from surefind.study.declared import load_tables
 from surefind.study.stage import Study, StudyPart
 from surefind.study.studies.agentic_kb import _cells, _chunking, _fusion, _graph, _ladder, _reranking
+from surefind.study.studies.agentic_kb._layouts import LAYOUTS
 
 _TABLES = load_tables("agentic_kb", vars(_cells))
 STUDY = Study(
     "Agentic retrieval for knowledge bases",
     "Agentic Retrieval for Knowledge Bases: From Chunking to Reranking (2025)",
     (
-        StudyPart("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders),
-        StudyPart("graph", _graph.measure, _TABLES["graph"], _graph.contenders),
-        StudyPart("fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",)),
-        StudyPart("reranking", _reranking.measure, _TABLES["reranking"], _reranking.contenders, ("chunking", "fusion")),
-        StudyPart("ladder", _ladder.measure, _TABLES["ladder"], after=("chunking", "graph", "fusion", "reranking")),
+        StudyPart("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders, own_layouts=True),
+        StudyPart("graph", _graph.measure, _TABLES["graph"], _graph.contenders, own_layouts=True),
+        StudyPart(
+            "fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",), own_layouts=True, version=2
+        ),
+        StudyPart(
+            "reranking",
+            _reranking.measure,
+            _TABLES["reranking"],
+            _reranking.contenders,
+            ("chunking", "fusion"),
+            own_layouts=True,
+        ),
+        StudyPart(
+            "ladder",
+            _ladder.measure,
+            _TABLES["ladder"],
+            after=("chunking", "graph", "fusion", "reranking"),
+            own_layouts=True,
+        ),
     ),
+    layouts=LAYOUTS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,10 @@ def grouped(
 
 
 def winners(columns: Columns) -> list[str]:
-    names = ", ".join(f"{c.name}: {c.results['chunking'].get('winner', '–')}" for c in columns)
+    results = [(column.name, column.results["chunking"]) for column in columns]
+    names = ", ".join(f"{name}: {result.get('winner', '–')}" for name, result in results)
+    if any(result.get("chosen") for _, result in results):
+        return [f"Later stages use the layout that --winner chose ({names})."]
     return [f"The layout with the highest mean of the four measures by vectors, which later stages use: {names}."]
 
 
@@ -96,31 +100,73 @@ def loss(result: Result, epoch: str, curve: int) -> Cell:
     return cell
 
 
-def _pairs(result: Result, kind: str) -> tuple[Floats, Floats]:
-    """α* and the predicted α of the test questions."""
+def _pairs(result: Result, kind: str, group: str = ALL) -> tuple[Floats, Floats]:
+    """α* and the predicted α of the test questions, of all or of one set."""
     predicted = np.array(_model(result, kind).get("test", []), dtype=np.float64)
-    stars = np.array(result.get("stars", []), dtype=np.float64)[result.get("test", [])] if len(predicted) else predicted
-    return stars, predicted
+    if not len(predicted):
+        return predicted, predicted
+    places = result["test"]
+    stars = np.array(result["stars"], dtype=np.float64)[places]
+    if group == ALL:
+        return stars, predicted
+    inside = np.array([result["families"][i].upper() == group for i in places])
+    return stars[inside], predicted[inside]
 
 
-def fit(result: Result, row: str, what: str) -> Cell:
+def _sets(result: Result) -> list[str]:
+    """The study's sets among the test questions; one of all questions if the exam has none."""
+    families = result.get("families", [])
+    asked = {families[i].upper() for i in result.get("test", [])} if families else set()
+    return [one for one in paper.SETS if one in asked] or [ALL]
+
+
+def fits() -> Ours:
+    """How well the models predict α*, in each of the study's sets that the exam has."""
+    kinds = (("R² test", "R²"), ("lowest α", "lowest"), ("highest α", "highest"))
+
+    def figures(result: Result) -> list[Figure]:
+        there = _sets(result)
+        groups = there if there == [ALL] else [*there, ALL]
+        return [
+            Figure(text, partial(fit, what=what, group=group), group="" if group == ALL else f" {group}")
+            for group in groups
+            for text, what in kinds
+        ]
+
+    return Ours(figures)
+
+
+def fit(result: Result, row: str, what: str, group: str) -> Cell:
     kind = next(kind for kind, name in paper.LEARNED.items() if name == row)
-    stars, predicted = _pairs(result, kind)
+    stars, predicted = _pairs(result, kind, group)
     if not len(predicted):
         return None
     return r_squared(stars, predicted) if what == "R²" else predicted.min() if what == "lowest" else predicted.max()
 
 
 def clouds(columns: Columns) -> tuple[Cloud, ...]:
-    """α* and the predicted α of the test questions, by model. Large clouds are thinned, the same way each time."""
+    """α* and the predicted α of the test questions, by model and set. Large clouds are thinned, the same way each
+    time."""
     made = []
     for column in columns:
+        result = column.results["fusion"]
         for kind, name in paper.LEARNED.items():
-            stars, predicted = _pairs(column.results["fusion"], kind)
-            drawn = np.sort(np.random.default_rng(0).permutation(len(predicted))[:_POINTS])
-            points = tuple(zip(stars[drawn].tolist(), predicted[drawn].tolist(), strict=True))
-            made += [Cloud(f"{column.name} {name}", points)] if points else []
+            for group in _sets(result):
+                stars, predicted = _pairs(result, kind, group)
+                drawn = np.sort(np.random.default_rng(0).permutation(len(predicted))[:_POINTS])
+                points = tuple(zip(stars[drawn].tolist(), predicted[drawn].tolist(), strict=True))
+                shown = name if group == ALL else f"{group} {name}"
+                made += [Cloud(f"{column.name} {shown}", points)] if points else []
     return tuple(made)
+
+
+def swarms(columns: Columns) -> tuple[Cloud, ...]:
+    """The SHAP value of each test question and the value of the feature, for the four features that the paper shows."""
+    return tuple(
+        Cloud(f"{column.name} {feature}" if len(columns) > 1 else feature, tuple(map(tuple, points)))
+        for column in columns
+        for feature, points in _model(column.results["fusion"], "xgboost").get("points", {}).items()
+    )
 
 
 def _in_tenth(result: Result, row: str, kind: str) -> Floats:

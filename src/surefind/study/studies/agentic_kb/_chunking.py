@@ -37,11 +37,12 @@ def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> d
     rows = by_row(scored.scores, names)
     families = [query.family for query in scored.plan.exam.queries]
     found = groups_of(families, rows)
-    best = _winner(rows)
+    best = desk.options.winner or _winner(rows)
     return {
         **summary(scored, desk.latency(scored)),
         "groups": found,
         "winner": best,
+        "chosen": bool(desk.options.winner),
         "costs": _costs(desk, scored),
         "ids": [query.id for query in scored.plan.exam.queries],
         "ladder": {key: values.round(6).tolist() for key, values in rows[on_layout(best, DENSE)].items()},

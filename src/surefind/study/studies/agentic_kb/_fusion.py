@@ -43,7 +43,7 @@ def pipeline(alpha: float) -> str:
 
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = LAYOUTS[winner(before)]
+    layout = LAYOUTS[winner(desk, before)]
     return [desk.contender(name, pipeline(alpha), layout) for name, alpha in paper.ALPHAS.items()]
 
 
@@ -69,7 +69,7 @@ def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> d
         **learned,
         "groups": groups_of([families[i] for i in test], apart),
         "groups_all": groups_of(families, {**rows, **predicted, **ideal}),
-        "layout": winner(before),
+        "layout": winner(desk, before),
         "stars": half.alphas.round(4).tolist(),
         "alphas": {kind: alpha.round(6).tolist() for kind, alpha in alphas.items()},
         "ids": [query.id for query in half.queries],

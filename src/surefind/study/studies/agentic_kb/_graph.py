@@ -1,7 +1,8 @@
 """The second stage: no graph, a graph on the best hierarchical layout, a graph on agentic context.
 
 As in the paper, a model reads entities and relations, and names the entities of a question. Edges are the relations
-that it read; every relation is followed for two hops (eqs. 5 to 10). Rows of our own need no model.
+that it read, from the first entity to the second; every relation is followed for two hops (eqs. 5 to 10). On agentic
+context the model reads the context of a passage as well. Rows of our own need no model.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from surefind.study.studies.agentic_kb._groups import by_row, groups_of
 from surefind.study.studies.agentic_kb._layouts import BASE, LAYOUTS
 
 _ALL_EDGES = "hops=2, fan=null, pool=null"
-_READ = "extract=llm(temperature=0.2), entities=llm, edges=stated, temperature=0.2"
+_READ = "extract=llm(temperature=0.2), entities=llm, edges=directed, temperature=0.2"
 _BY_MODEL = f"graph_local({_ALL_EDGES}, {_READ})"
+_WITH_CONTEXT = f"graph_local({_ALL_EDGES}, {_READ}, context=true)"
 _BY_PHRASES = f"graph_local({_ALL_EDGES})"
 PLAIN = "Hierarchical (no graph, ours)"
 PHRASES = "Graph of phrases + Hierarchical (ours)"
@@ -27,7 +29,7 @@ HEADED = "Graph of phrases + headings (ours)"
 _ROWS = {
     paper.NO_GRAPH: ("dense", LAYOUTS[paper.AGENTIC_1]),
     paper.ON_BASE: (_BY_MODEL, BASE),
-    paper.ON_AGENTIC: (_BY_MODEL, LAYOUTS[paper.AGENTIC_1]),
+    paper.ON_AGENTIC: (_WITH_CONTEXT, LAYOUTS[paper.AGENTIC_1]),
     PLAIN: ("dense", BASE),
     PHRASES: (_BY_PHRASES, BASE),
     HEADED: (_BY_PHRASES, f"{BASE} + headings"),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from surefind.study.desk import RunContext
 from surefind.study.stage import Before
 from surefind.study.studies.agentic_kb import _paper as paper
 
 _FIXED = [(700, 10), (700, 20), (1000, 10), (1000, 20), (1300, 10), (1300, 20)]
 _SEMANTIC = [(80, 0, 800), (80, 1, 800), (80, 0, 1000), (80, 1, 1000), (90, 0, 1200), (90, 1, 1200)]
 _HIERARCHICAL = [(2000, 500), (2000, 800), (3000, 1000)]
-_CONTEXT = "llm_context(temperature=0.2)"
+_ASKED = "temperature=0.2, prompt=paper, max_tokens=1000"
+"""How the thesis asks: its own words, at most 1,000 tokens of an answer, and always about the whole document."""
+_CONTEXT = f"llm_context({_ASKED}, context_tokens=1000, document_tokens=null)"
 
 LAYOUTS = {
     **{f"fixed-{w}-{o}": f"fixed(tokens={w}, overlap={w * o // 100})" for w, o in _FIXED},
@@ -25,10 +28,11 @@ LAYOUTS = {
 BASE = LAYOUTS[paper.BASE]
 LAYOUTS |= {
     paper.AGENTIC_1: f"{BASE} + {_CONTEXT}",
-    paper.AGENTIC_2: f"llm_segments(temperature=0.2) + {_CONTEXT}",
+    paper.AGENTIC_2: f"llm_segments({_ASKED}, part_words=null, base={BASE}) + {_CONTEXT}",
 }
 
 
-def winner(before: Before) -> str:
-    """The name of the layout with the best key measures; that of the paper's grid until they are measured."""
-    return str(before.get("chunking", {}).get("winner", paper.BASE))
+def winner(desk: RunContext, before: Before) -> str:
+    """The name of the layout that later stages use: the one that the user chose, or the one with the best key measures;
+    that of the paper's grid until they are measured."""
+    return desk.options.winner or str(before.get("chunking", {}).get("winner", paper.BASE))

@@ -32,7 +32,9 @@ from surefind.train.material import Half
 from surefind.types import Floats, Query
 
 LLM, STAND_IN = "LLM reranking", "Cross-encoder (ours)"
-_LLM = "llm_listwise(top=20, keep=20, reverse=false, passage_tokens=2000, max_tokens=1000, temperature=0.2)"
+_LLM = (
+    "llm_listwise(top=20, keep=20, reverse=false, passage_tokens=2000, max_tokens=1000, temperature=0.2, prompt=paper)"
+)
 _RERANKERS = {LLM: _LLM, STAND_IN: "cross_encoder(top=20)"}
 _FIXED = 0.5
 """α if no model was trained."""
@@ -43,7 +45,7 @@ _MEASURES = (*paper.KEY, "T5EM")
 
 
 def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = LAYOUTS[winner(before)]
+    layout = LAYOUTS[winner(desk, before)]
     return [desk.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
 
 

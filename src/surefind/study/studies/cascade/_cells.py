@@ -5,18 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from surefind.study.scores import row_of
+from surefind.study.scores import mean, row_of
 from surefind.study.studies.cascade import _paper as paper
 from surefind.study.studies.cascade._measure import PIPELINES, STATIC
 from surefind.study.tables import Columns, TableLine, why_left_out
 from surefind.study.values import NEEDS_LLM, Cell, Result
 
-__all__ = ["PIPELINES", "by_kind", "degraded", "grid", "kinds", "milliseconds", "reached", "swaps", "weights", "worst"]
+__all__ = [
+    "PIPELINES",
+    "against_static",
+    "by_kind",
+    "datasets",
+    "degraded",
+    "grid",
+    "kinds",
+    "milliseconds",
+    "reached",
+    "swaps",
+    "weights",
+    "worst",
+]
 
 _HELD = 0.00005
 """A smaller change of a question's score is a rounding error."""
 _WORST = 2
 """The most degraded questions that Table VI lists of each collection and stage."""
+
+# ---------------------------------------------------------------- collections
+
+
+def datasets(columns: Columns, stage: str) -> list[TableLine]:
+    """A row for each collection: its documents, passages and questions."""
+    found = [(column.name, column.results[stage]) for column in columns]
+    return [
+        TableLine(name, cells=(*(result.get(key) for key in ("documents", "passages", "questions")), None, None, None))
+        for name, result in found
+    ]
+
 
 # ---------------------------------------------------------------- static weights
 
@@ -41,6 +66,12 @@ def weights(result: Result, row: str) -> Cell:
 
 def reached(result: Result, row: str) -> Cell:
     return next(iter(_point(result, row)[3:]), None)
+
+
+def against_static(result: Result, row: str) -> Cell:
+    """How much a row is above the static weights of the paper."""
+    here, static = mean(result, row, "nDCG@10"), mean(result, paper.STATIC, "nDCG@10")
+    return None if row == paper.STATIC or here is None or static is None else here - static
 
 
 def grid(columns: Columns) -> list[str]:
@@ -120,10 +151,10 @@ _PARTS = {
 }
 
 
-def milliseconds(result: Result, row: str) -> Cell:
-    """The sum of the medians of the stages that a row counts."""
+def milliseconds(result: Result, row: str, of: str) -> Cell:
+    """The sum of the means or medians of the stages that a row counts."""
     stages = result.get("stages", {})
     if row not in _PARTS:
-        return sum(float(milliseconds(result, part) or 0.0) for part in _PARTS) if stages else None
-    medians = [stages[name]["p50"] for name in _PARTS[row] if name in stages]
-    return sum(medians) if medians else None
+        return sum(float(milliseconds(result, part, of) or 0.0) for part in _PARTS) if stages else None
+    times = [stages[name][of] for name in _PARTS[row] if name in stages]
+    return sum(times) if times else None

@@ -10,6 +10,8 @@ import numpy as np
 from surefind.bench.movement import Movement
 from surefind.bench.plan import Contender
 from surefind.fusion.weighing import rule_weights
+from surefind.retrieve.entity_overlap import EntityOverlap
+from surefind.retrieve.sparse import Sparse
 from surefind.study.corpora import sampled
 from surefind.study.desk import RunContext
 from surefind.study.half import half_of
@@ -24,18 +26,23 @@ MEASURES = tuple(f"{name}@{k}" for k in (10, 5, 1) for name in ("nDCG", "RR", "A
 STATIC = (0.50, 0.35, 0.15)
 """The weights of dense, sparse and graph in the paper."""
 _THREE = "dense + sparse + entity_overlap"
+_WHOLE = f"{_THREE} @10000"
+"""The three retrievers over the whole collection (10,000 passages of it at most), because the paper scales scores by
+the lowest and the highest of all documents, not of the best hundred."""
 _TRI = f"{_THREE} >> rrf(k=60)"
+_LLM_TOKENS = 250
+_NAMES = ("w_dense", "w_sparse", "w_graph")
 _CE = f"{_TRI} >> cross_encoder(top=100, keep=10, blend=1.0)"
 PIPELINES = {
     paper.DENSE: "dense",
     paper.BI: "dense + sparse >> rrf(k=60)",
     paper.TRI: _TRI,
     paper.CE: _CE,
-    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, reverse=false, max_tokens=250)",
+    paper.FULL: f"{_CE} >> llm_listwise(top=10, keep=5, reverse=false, max_tokens={_LLM_TOKENS}, prompt=paper_cascade)",
 }
 _PARTS = 20
 """The simplex of weights in steps of 0.05."""
-_MIN_TUNED, _MAX_TUNED = 30, 300
+_MIN_TUNED, _MAX_TUNED = 30, 100
 """Questions to tune on: at least, and at most."""
 
 
@@ -51,7 +58,7 @@ def tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict
             f"left out: {there} questions are left to tune on, and {_MIN_TUNED} are needed; ask fewer with --questions"
         )
         return {"left_out": {paper.TUNED: why}}
-    scored = desk.on(sampled(rest, _MAX_TUNED, 42)).score([desk.contender("three", _TRI)], [NDCG])
+    scored = desk.on(sampled(rest, _MAX_TUNED, 42)).score([desk.contender("three", f"{_WHOLE} >> rrf")], [NDCG])
     points = simplex(3, _PARTS)
     means = half_of(desk, scored, "score").sweep(points, "minmax").mean(axis=0)
     listed = np.column_stack([points.round(2), means.round(5)])
@@ -70,9 +77,9 @@ def fusions(desk: RunContext, before: Before) -> list[Contender]:
     if tuned := before.get("tuning", {}).get("weights"):
         weights[paper.TUNED] = tuple(tuned)
     fusers = {name: f"weighted(weights={list(given)}, missing=score)" for name, given in weights.items()}
-    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score, reverse=false)"
+    fusers[paper.DYNAMIC] = "llm_weights(mode=query, missing=score, reverse=false, prompt=paper)"
     fusers[paper.INFORMED] = "llm_weights(mode=informed, missing=score, reverse=false)"
-    return desk.contenders({name: f"{_THREE} >> {fuser}" for name, fuser in fusers.items()})
+    return desk.contenders({name: f"{_WHOLE} >> {fuser}" for name, fuser in fusers.items()})
 
 
 def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
@@ -108,7 +115,25 @@ def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
     moved = {"cross_encoder": steps.get(paper.CE, ()), "llm": steps.get(paper.FULL, ())[1:]}
     return {
         **summary(scored),
+        "setup": _setup(desk),
         "moved": {stage: movement.of(made[0]) for stage, made in moved.items() if made},
+    }
+
+
+def _setup(desk: RunContext) -> dict[str, str]:
+    """The components that were used, under the names of Table C."""
+    encoder = desk.options.encoders[0] if desk.options.encoders else "minilm"
+    words, graph = Sparse(), EntityOverlap()
+    return {
+        "Dense encoder": f"{encoder} ({desk.services.embedder(encoder).dimension}-dim)",
+        "Cross-encoder": "the bundled one",
+        "LLM reranker": desk.services.chat_name(None) if desk.options.llm else "",
+        "Candidate stages": "Top-100 → Top-10 → Top-5",
+        "LLM max_tokens": str(_LLM_TOKENS),
+        "RRF constant k": "60",
+        "Static weights": ", ".join(f"{name} = {w:.2f}" for name, w in zip(_NAMES, STATIC, strict=True)),
+        "BM25 parameters": f"k1 = {words.k1}, b = {words.b}",
+        "PageRank alpha": str(graph.damping),
     }
 
 
@@ -116,7 +141,7 @@ def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
 
 
 def timed(desk: RunContext, before: Before) -> list[Contender]:
-    weights = f"{_THREE} >> llm_weights(mode=query, reverse=false)"
+    weights = f"{_THREE} >> llm_weights(mode=query, reverse=false, prompt=paper)"
     return [desk.contender(name, text) for name, text in ((paper.CE, _CE), (paper.FULL, PIPELINES[paper.FULL]))] + [
         desk.contender("Weight Assignment", weights)
     ]

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from surefind.study.scores import judge, mean
+from surefind.study.scores import judge, mean, row_of
 from surefind.study.studies.support_chatbot import _paper as paper
-from surefind.study.tables import Columns
+from surefind.study.studies.support_chatbot._collections import KEYS
+from surefind.study.tables import Columns, TableLine
 from surefind.study.values import Cell, Column, Result, Support
+
+
+def counted(columns: Columns, stage: str) -> list[TableLine]:
+    """A row for each collection, as Table 1 counts it."""
+    return [TableLine(column.name, cells=tuple(column.results[stage].get(key) for key in KEYS)) for column in columns]
+
+
+def varied(result: Result, row: str, measure: str) -> Cell:
+    """The mean, with ± the half-width of its 95% interval if the row was run several times."""
+    here, found = mean(result, row, measure), row_of(result, row) or {}
+    if here is None or "spread" not in found:
+        return here
+    return f"{here:.1%} ± {100 * found['spread'][measure]:.1f}"
 
 
 def gap(result: Result, row: str) -> Cell:

@@ -1,4 +1,5 @@
-"""The stages of the support-chatbot study: encoders, fusion, concatenation, reranking, HyDE, chunk sizes, prompts."""
+"""The stages of the support-chatbot study but the first and the last: encoders, fusion, concatenation, reranking, HyDE,
+chunk sizes, prompts."""
 
 from __future__ import annotations
 
@@ -6,13 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from surefind.bench.plan import Contender
 from surefind.embed.concat import Concat
-from surefind.errors import MissingPartError, SurefindError
-from surefind.exam.model import Exam
-from surefind.measure.names import parse_measure
 from surefind.prompts.values import Calls
 from surefind.rerank.llm_listwise import LLMListwise
+from surefind.rerank.slidegar import SlideGAR
 from surefind.retrieve.dense import Dense
 from surefind.retrieve.hyde import HyDE
 from surefind.search.pipeline import Pipeline
@@ -21,16 +22,21 @@ from surefind.study.scores import best_of, summary
 from surefind.study.stage import Before
 from surefind.study.studies.support_chatbot import _paper as paper
 from surefind.study.values import NEEDS_LLM
-from surefind.train.job import TrainingJob, need_torch, trainable
-from surefind.train.material import MIN_QUESTIONS
 from surefind.train.prompt import ListwiseTrainer
 
 MEASURES = ("R@10", "R@50", "nDCG@10", "nDCG@50")
 """R@10 decides between configurations, R@50 chooses the champion, as in the paper."""
-UNTUNED, TUNED = "your encoder", "your encoder, fine-tuned"
 SECOND = f"{paper.CHAMPION} + another encoder"
+_T = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571, 7: 2.447, 8: 2.365, 9: 2.306, 10: 2.262}
+"""Student's t for a 95% interval, by the number of runs."""
+_RUN = ", run "
+"""Between the name of a row and the number of a further run."""
+_META_QUESTIONS = 1000
+"""Questions that a prompt is learnt from, and failures that are shown to the model, at most, as in the paper."""
 _BM25 = "bm25"
-_LIST = LLMListwise(top=50, keep=10, reverse=False)
+_LIST = LLMListwise(top=50, keep=10, reverse=False, passage_tokens=512)
+"""Fifty passages of 512 tokens, as in the paper (appendix A)."""
+_SLIDE = SlideGAR(top=50, reverse=False, passage_tokens=512)
 _CE = "cross_encoder(top=50, keep=50, blend=1.0)"
 
 
@@ -116,22 +122,47 @@ def best_pair(desk: RunContext, before: Before) -> str:
 
 def reranked(desk: RunContext, before: Before) -> list[Contender]:
     base = best_pair(desk, before)
+    again = {
+        f"{row}{_RUN}{run}": f"{start} >> {stage.replace(repeat=run)}"
+        for run in range(1, desk.options.repeats)
+        for row, start, stage in ((paper.LLM, base, _LIST), (paper.SLIDE, base, _SLIDE), (paper.BM25_LLM, _BM25, _LIST))
+    }
     return desk.contenders(
         {
             paper.CHAMPION: base,
             paper.CE: f"{base} >> {_CE}",
             paper.LLM: f"{base} >> {_LIST}",
-            paper.SLIDE: f"{base} >> slidegar(top=50, reverse=false)",
+            paper.SLIDE: f"{base} >> {_SLIDE}",
             paper.BM25: _BM25,
             paper.BM25_CE: f"{_BM25} >> {_CE}",
             paper.BM25_LLM: f"{_BM25} >> {_LIST}",
+            **again,
         }
     )
 
 
 def rerank(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, MEASURES)
-    return summary(scored, desk.latency(scored))
+    return folded(summary(scored, desk.latency(scored)))
+
+
+def folded(found: dict[str, Any]) -> dict[str, Any]:
+    """The rows of repeated runs as one: the mean of their means, and the half-width of its 95% interval (Student's t).
+    The scores of each question, by which claims are tested, are those of the first run."""
+    rows = found["rows"]
+    kept = {name: row for name, row in rows.items() if _RUN not in name}
+    for name, row in kept.items():
+        runs = [row, *(other for key, other in rows.items() if key.startswith(f"{name}{_RUN}"))]
+        if len(runs) < 2:
+            continue
+        means = {measure: np.array([run["measures"][measure]["mean"] for run in runs]) for measure in row["measures"]}
+        row["spread"] = {
+            measure: _T.get(len(runs), 1.96) * float(values.std(ddof=1)) / len(runs) ** 0.5
+            for measure, values in means.items()
+        }
+        for measure, values in means.items():
+            row["measures"][measure]["mean"] = float(values.mean())
+    return {**found, "rows": kept, "runs": 1 + max((int(n.split(_RUN)[1]) for n in rows if _RUN in n), default=0)}
 
 
 # ---------------------------------------------------------------- HyDE, chunk sizes
@@ -209,38 +240,5 @@ def _trainer(desk: RunContext, before: Before) -> ListwiseTrainer | None:
     rest = desk.collection.rest
     if rest is None or len(rest.queries) < 2:
         return None
-    return ListwiseTrainer(desk.kb, rest, Pipeline.parse(best_pair(desk, before)), _LIST, report=desk.report)
-
-
-# ---------------------------------------------------------------- fine-tuning
-
-
-def fine_tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    """Trains the best encoder with the paper's hyperparameters, and measures it before and after, all on questions
-    that the other tables do not ask."""
-    rest, model = desk.collection.rest, encoder(desk, before)
-    why = _why_not_tuned(rest, model)
-    if rest is None or why:
-        return {"left_out": {TUNED: f"left out: {why}"}, "provisional": True}
-    from surefind.train.neural import train_model  # needs torch
-
-    job = TrainingJob("encoder", _trained_name("encoder", desk), rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0)
-    try:
-        made = train_model(desk.kb, rest, job, Pipeline.parse(str(Dense(model))), parse_measure("R@10"), desk.report)
-    except SurefindError as error:  # weights of another kind than BERT, too few pairs
-        return {"left_out": {TUNED: f"left out: {str(error).rstrip('.')}"}, "provisional": True}
-    after, plain, *_ = made["rows"]
-    return {"figures": {UNTUNED: plain["mean"], TUNED: after["mean"]}, "questions": made["questions"]["held_out"]}
-
-
-def _why_not_tuned(rest: Exam | None, model: str) -> str:
-    """Why the encoder cannot be trained here; "" if it can."""
-    try:
-        need_torch()
-    except MissingPartError as error:
-        return str(error)
-    if rest is None or len(rest.queries) < MIN_QUESTIONS:
-        return f"{MIN_QUESTIONS} questions are needed that the other tables do not ask; ask fewer with --questions"
-    if trainable(model) is None:
-        return f"{model} cannot be trained here: it is neither bundled nor a folder with the weights of an encoder"
-    return ""
+    base, most = Pipeline.parse(best_pair(desk, before)), _META_QUESTIONS
+    return ListwiseTrainer(desk.kb, rest, base, _LIST, most, most, desk.report, whole=True)
