@@ -106,7 +106,7 @@ def test_segments_are_asked_for_in_the_words_of_the_thesis(llm: LLMServer) -> No
 
 def test_passages_are_ranked_in_the_words_of_the_thesis_without_a_schema(llm: LLMServer) -> None:
     llm.reply = lambda prompt: json.dumps(upside_down(passages(prompt)))
-    ran = run("bm25 >> llm_listwise(top=4, keep=4, prompt=paper)", services_for(llm))
+    ran = run("bm25 >> llm_listwise(reverse=false, top=4, keep=4, prompt=paper)", services_for(llm))
     system, user = _sent(llm)
     fenced = re.compile(r"<passage 1>.*</passage 4>", re.DOTALL)
     assert system == RULE and fenced.sub("PASSAGES", user) == LISTWISE
@@ -117,7 +117,7 @@ def test_passages_are_ranked_in_the_words_of_the_thesis_without_a_schema(llm: LL
 
 def test_the_cascade_study_lets_the_model_reason_first(llm: LLMServer) -> None:
     llm.reply = lambda prompt: f"Document 4 names the cash [1].\n{json.dumps(upside_down(passages(prompt)))}"
-    ran = run("bm25 >> llm_listwise(top=4, keep=4, prompt=paper_cascade)", services_for(llm))
+    ran = run("bm25 >> llm_listwise(reverse=false, top=4, keep=4, prompt=paper_cascade)", services_for(llm))
     assert "Briefly reason about which document best answers the query, then return a JSON array" in _sent(llm)[1]
     assert ordinals(ran)[0] == ordinals(run("bm25", services_for(llm)))[3]
 
@@ -125,6 +125,6 @@ def test_the_cascade_study_lets_the_model_reason_first(llm: LLMServer) -> None:
 @pytest.mark.parametrize("words", ["favour sparse weights for finance and numeric queries", "entity-rich"])
 def test_weights_are_asked_for_as_the_cascade_study_says(llm: LLMServer, words: str) -> None:
     llm.say('{"bm25": 0.5, "tfidf": 0.5}')
-    run("bm25 + tfidf >> llm_weights(mode=query, prompt=paper)", services_for(llm))
+    run("bm25 + tfidf >> llm_weights(reverse=false, mode=query, prompt=paper)", services_for(llm))
     system, user = _sent(llm)
     assert words in system.lower() and "paraphrase" not in system.split("Favour")[1] and user.startswith("<query>")
