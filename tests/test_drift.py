@@ -476,7 +476,7 @@ def test_rule_of_the_gate(difference: float, high: float, margin: float, no: boo
 @pytest.mark.parametrize(
     ("stages", "calls"),
     [
-        ('retrieve = ["bm25"]\nrerank = ["conditional(stage=llm_listwise)"]', 2 * len(ANIMALS)),
+        ('retrieve = ["bm25"]\nrerank = ["conditional(stage=llm_listwise)"]', 2 * 2 * len(ANIMALS)),
         ('retrieve = ["multi_query(retriever=\\"hyde(retriever=bm25)\\")"]', 2 * (1 + 4) * len(ANIMALS)),
         ('retrieve = ["graph_local"]', 0),
     ],

@@ -33,7 +33,7 @@ STEPS = {
     ),
     "multi_query(retriever=bm25)": lambda prompt: json.dumps({"queries": ["petty cash safe"]}),
     "hyde(retriever=bm25)": lambda prompt: "Petty cash is in the safe.",
-    "bm25 + tfidf >> llm_weights": lambda prompt: json.dumps({"bm25": 1.0, "tfidf": 0.0}),
+    "bm25 + tfidf >> llm_weights(reverse=false)": lambda prompt: json.dumps({"bm25": 1.0, "tfidf": 0.0}),
 }
 
 

@@ -194,7 +194,7 @@ def test_impossible_parameters_are_refused(wrong: str) -> None:
 
 # ---------------------------------------------------------------- llm_weights
 
-WEIGHTED = f"bm25 + {DENSE} >> llm_weights"
+WEIGHTED = f"bm25 + {DENSE} >> llm_weights(reverse=false)"
 
 
 def test_weights_of_the_model_are_used(llm: LLMServer) -> None:
@@ -221,7 +221,7 @@ def test_each_query_has_weights_of_its_own(llm: LLMServer) -> None:
 @pytest.mark.parametrize(("mode", "informed"), [("query", False), ("informed", True)])
 def test_informed_model_sees_the_scores(llm: LLMServer, mode: str, informed: bool) -> None:
     llm.say('{"bm25": 0.5, "dense": 0.5}')
-    run(f"bm25 + {DENSE} >> llm_weights(mode={mode})", services_for(llm))
+    run(f"bm25 + {DENSE} >> llm_weights(mode={mode}, reverse=false)", services_for(llm))
     assert ("highest scores" in llm.prompts[0]) is informed
     assert "- bm25: lexical search" in llm.prompts[0] and '{"bm25": …, "dense": …}' in llm.prompts[0]
 
@@ -241,3 +241,24 @@ def test_wrong_weights_end_in_the_rules(llm: LLMServer) -> None:
     llm.say('{"bm25": 0.9, "dense": 0.9}')
     found = run(WEIGHTED, services_for(llm), ["why"])
     assert found.trace[-1].note == "weights by rule: the weights sum to 1.8, not to 1; weights bm25 0.35, dense 0.65"
+
+
+def test_weights_move_half_as_far_as_both_readings_move_them(llm: LLMServer, toys: None) -> None:
+    llm.reply = lambda prompt: json.dumps(
+        {"bm25": 0.1, "dense": 0.9} if prompt.index("- bm25:") < prompt.index("- dense:") else {"bm25": 0, "dense": 1}
+    )
+    found = run(f"bm25 + {DENSE} >> llm_weights", services_for(llm), ["who signs for a vault"])
+    rule = 0.55 / 0.85  # dense, by rule; the readings say 0.9 and 1
+    assert found.trace[-1].note == f"weights bm25 {1 - (rule + 0.9) / 2:.2f}, dense {(rule + 0.9) / 2:.2f}"
+    assert len(llm.bodies) == 2
+
+
+@pytest.mark.parametrize("second", ['{"bm25": 1.0, "dense": 0.0}', "no idea"])
+def test_weights_that_contradict_each_other_or_are_missing_are_those_of_the_rules(
+    llm: LLMServer, toys: None, second: str
+) -> None:
+    llm.reply = lambda prompt: (
+        '{"bm25": 0.0, "dense": 1.0}' if prompt.index("- bm25:") < prompt.index("- dense:") else second
+    )
+    found = run(f"bm25 + {DENSE} >> llm_weights", services_for(llm), ["who signs for a vault"])
+    assert found.trace[-1].note.endswith("weights bm25 0.35, dense 0.65")

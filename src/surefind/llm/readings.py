@@ -54,18 +54,19 @@ class Readings:
         return found[0] if len(found) == 1 else merge(found[0], found[1], self.keep)
 
 
-def merge(first: Sequence[int], second: Sequence[int], keep: int) -> list[int]:
-    """Merges two orders of the same places, of which the first `keep` were named."""
+def merge(first: Sequence[int], second: Sequence[int], keep: int, among: int = 0) -> list[int]:
+    """Merges two orders of the same places, of which the first `keep` were named. `among` is how many passages were
+    compared for the first place, if not all of them were."""
     one, two = _positions(first), _positions(second)
     places = {place: both(one[place], two[place]) for place in one}
-    if first[0] == second[0] and _chance(first, second, keep) > _CHANCE:
+    if first[0] == second[0] and _chance(first, second, keep, min(len(first), among or len(first))) > _CHANCE:
         places[first[0]] = 1
     return raise_to(sorted(one), places)
 
 
-def _chance(first: Sequence[int], second: Sequence[int], keep: int) -> float:
-    """How likely two random orders have the same first place and share so many of the next ones."""
-    count, most = len(first), min(keep, len(first), 1 + _NEXT)
+def _chance(first: Sequence[int], second: Sequence[int], keep: int, count: int) -> float:
+    """How likely two random orders of `count` places have the same first place and share so many of the next ones."""
+    most = min(keep, count, 1 + _NEXT)
     shared = len(set(first[1:most]) & set(second[1:most]))
     return chance_of(shared, most - 1, most - 1, count - 1) / count
 

@@ -103,7 +103,9 @@ class SlideGAR(Stage):
         every = list(dict.fromkeys([*head[: self.top], *(number for slide in slides for number in slide.result)]))
         place = {number: at for at, number in enumerate(every)}
         first, second = ([place[number] for number in dict.fromkeys([*slide.result, *every])] for slide in slides)
-        return [every[at] for at in merge(first, second, self.window)], Readings((first, second), self.window)
+        return [every[at] for at in merge(first, second, self.window, self.window)], Readings(
+            (first, second), self.window
+        )
 
     def _turn(
         self,
