@@ -177,7 +177,9 @@ def test_breaking_points_are_checked(reply: str, found: list[int] | str) -> None
     [
         ({"bm25": 0.25, "dense": 0.75}, [0.25, 0.75]),
         ({"dense": 1, "bm25": 0, "why": "text"}, [0.0, 1.0]),
-        ({"bm25": 0.5, "dense": 0.6}, "the weights sum to 1.1, not to 1"),
+        ({"bm25": 0.5, "dense": 0.75}, [0.4, 0.6]),  # real models seldom sum to 1
+        ({"bm25": 0.0, "dense": 0}, "all weights are 0"),
+        ({"dense": 0.544, "bm25": 24.284}, "the weight of bm25 is 24.284, not a number from 0 to 1"),  # a score, copied
         ({"bm25": -0.5, "dense": 1.5}, "the weight of bm25 is -0.5, not a number from 0 to 1"),
         ({"bm25": "0.5", "dense": 0.5}, "the weight of bm25 is '0.5', not a number from 0 to 1"),
         ({"bm25": True, "dense": 0.0}, "the weight of bm25 is True, not a number from 0 to 1"),

@@ -238,9 +238,10 @@ def test_every_misbehaviour_ends_in_the_rules(llm: LLMServer, act: str) -> None:
 
 
 def test_wrong_weights_end_in_the_rules(llm: LLMServer) -> None:
-    llm.say('{"bm25": 0.9, "dense": 0.9}')
+    llm.say('{"bm25": 24.284, "dense": 0.544}')
     found = run(WEIGHTED, services_for(llm), ["why"])
-    assert found.trace[-1].note == "weights by rule: the weights sum to 1.8, not to 1; weights bm25 0.35, dense 0.65"
+    wrong = "the weight of bm25 is 24.284, not a number from 0 to 1"
+    assert found.trace[-1].note == f"weights by rule: {wrong}; weights bm25 0.35, dense 0.65"
 
 
 def test_weights_move_half_as_far_as_both_readings_move_them(llm: LLMServer, toys: None) -> None:

@@ -11,6 +11,8 @@ from llm_server import LLMServer
 from llm_steps import ordinals, passages, run, services_for, upside_down
 from surefind.chunk.llm_segments import LLMSegments
 from surefind.enrich.llm_context import LLMContext
+from surefind.llm.listwise import ListPrompt
+from surefind.llm.permutation import NO_ORDER
 from surefind.prompts.fence import RULE
 from surefind.types import Chunk, Document
 
@@ -113,6 +115,18 @@ def test_passages_are_ranked_in_the_words_of_the_thesis_without_a_schema(llm: LL
     assert "response_format" not in llm.bodies[0] and "schema" not in json.dumps(llm.bodies[0])
     plain = run("bm25", services_for(llm))
     assert ordinals(ran)[0] == ordinals(plain)[3]
+
+
+@pytest.mark.parametrize(("reply", "used"), [("[1, 5, 3, 7, 2]", False), ("[1, 5, 3, 4, 2]", True)])
+def test_the_example_of_a_prompt_is_no_answer(llm: LLMServer, reply: str, used: bool) -> None:
+    """Both models that were tried returned the example that our own prompt had then, often or always."""
+    llm.say(reply)
+    ran = run("bm25 >> llm_listwise(reverse=false, top=5, keep=5, prompt=paper)", services_for(llm))
+    assert (NO_ORDER in ran.trace[-1].note) is not used
+
+
+def test_our_own_prompt_shows_no_order(llm: LLMServer) -> None:
+    assert ListPrompt.of(services_for(llm).prompt("llm_listwise", "v1", ListPrompt.SLOTS)).examples == []
 
 
 def test_the_cascade_study_lets_the_model_reason_first(llm: LLMServer) -> None:

@@ -5,6 +5,7 @@ With `reverse` each list is shown twice, the second time in the reverse order (`
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,6 +22,8 @@ from surefind.protocols import Services
 from surefind.running.notes import note
 from surefind.types import Chunk
 
+_LISTED = re.compile(r"\[\d+(?:, \d+)+")
+"""The beginning of a list of numbers."""
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"ranking": {"type": "array", "items": {"type": "integer"}}},
@@ -49,6 +52,13 @@ class ListPrompt:
     def schema(self) -> dict[str, Any] | None:
         """The form of the answer; None if the prompt asks for a JSON array, which no server enforces."""
         return None if any("JSON array" in text for _, text in self.template.parts) else _SCHEMA
+
+    @property
+    def examples(self) -> list[list[int]]:
+        """The orders that the prompt itself shows; a model that returns one has not read the passages."""
+        shown = [match for role, text in self.template.parts if role == "user" for match in _LISTED.findall(text)]
+        ranked = [list(self.example.ranking)] if self.example else []
+        return [[int(number) for number in re.findall(r"\d+", one)] for one in shown] + ranked
 
     @property
     def fingerprint(self) -> str:
@@ -98,20 +108,31 @@ def ask_orders(
         repeat=repeat,
         usable=lambda at, answer: read_order(answer.text, sizes[at], keep) is not None,
     )  # fmt: skip
-    orders = [order_of(answer, size, keep) for answer, size in zip(answers, sizes, strict=True)]
+    shown = prompt.examples
+    orders = [order_of(answer, size, keep, shown) for answer, size in zip(answers, sizes, strict=True)]
     for at in range(1, len(orders), 2) if reverse else ():
         backwards = orders[at]
         orders[at] = backwards if isinstance(backwards, SurefindError) else unreversed(backwards, keep)
     return [Readings(tuple(orders[at : at + passes]), keep) for at in range(0, len(orders), passes)]
 
 
-def order_of(answer: Completion | SurefindError, count: int, keep: int) -> list[int] | SurefindError:
-    """The places of all passages in the order of an answer, repaired; or the error that says why there is none."""
+def order_of(
+    answer: Completion | SurefindError, count: int, keep: int, examples: Sequence[Sequence[int]] = ()
+) -> list[int] | SurefindError:
+    """The places of all passages in the order of an answer, repaired; or the error that says why there is none. An
+    order of the prompt's `examples` is none."""
     if isinstance(answer, SurefindError):
         return answer
     found = read_order(answer.text, count, keep)
-    if found is None or not found.informs:
+    if found is None or not found.informs or any(_copies(found.places, example) for example in examples):
         return AnswerError(NO_ORDER)
     if found.repaired:
         note(f"order repaired: {'; '.join(found.repaired)}")
     return found.places
+
+
+def _copies(places: Sequence[int], example: Sequence[int]) -> bool:
+    """Whether an order names the numbers of an example, as far as there are so many passages, and no other."""
+    shown = [number - 1 for number in example if number <= len(places)]
+    rest = list(places[len(shown) :])
+    return list(places[: len(shown)]) == shown and rest == sorted(rest)

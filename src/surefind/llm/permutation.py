@@ -20,7 +20,7 @@ from surefind.prompts.fence import Data
 from surefind.text.tokens import token_spans
 from surefind.types import Chunk
 
-NO_ORDER = "The answer contained no order of the passages, or only the one that was given, or its reverse."
+NO_ORDER = "The answer contained no order of the passages, or only the one given, its reverse, or the prompt's example."
 
 _MAX_READ_CHARS = 100_000
 """Most characters of an answer that are read, from its end."""
