@@ -170,7 +170,7 @@ BANK = [
     passage(3, "Weather", "It rained in Lisbon."),
 ]
 WORDS = "graph_local(hops=0, model=toy)"
-LOCAL = "graph_local(hops=0, model=toy, entities=llm)"
+LOCAL = "graph_local(hops=0, model=toy, entities=llm_alone)"
 
 
 def entities(*names: object) -> str:
@@ -191,6 +191,13 @@ def test_search_starts_from_what_the_model_names(llm: LLMServer, said: list[str]
     found = run(LOCAL, services_for(llm), ["Was Lee Ashby in lisbon with the CTR?"], chunks=BANK)
     assert set(ordinals(found)) == expected
     assert found.trace[0].calls == 1 and found.trace[0].note == ""
+
+
+def test_names_of_the_model_are_added_to_those_of_the_graph(llm: LLMServer) -> None:
+    llm.say(entities("lisbon"))
+    both = LOCAL.replace("llm_alone", "llm")
+    found = run(both, services_for(llm), ["Was Lee Ashby in lisbon?"], chunks=BANK)
+    assert set(ordinals(found)) == {1, 2, 3}
 
 
 def test_query_is_data_and_the_prompt_is_that_of_extraction(llm: LLMServer) -> None:

@@ -12,9 +12,9 @@ in eqs. 6 and 7. With `context=true`, entities and relations are read in the con
 `llm_context`. The study's *Graph + Agentic* does so, and finds that it leads to passages that say nothing of the sort.
 
 A query's entities are the names from the graph that occur in the query. With `entities=llm`, a language model (`llm`,
-or the one in surefind.toml) names them instead, as in the study: one call per query, with the prompt that also reads
-passages. Names that are not in the query are rejected. If there is no answer, or none of its names is in the graph, the
-names from the graph are used, and the trace says so.
+or the one in surefind.toml) names more of them: one call per query, with the prompt that also reads passages. Names
+that are not in the query are rejected. `entities=llm_alone` searches from the model's names alone, as in the study; if
+there is no answer, or none of its names is in the graph, the names from the graph are used, and the trace says so.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GraphLocal(Aided, Stage):
     pool: int | None = 500
     model: str = "minilm"
     extract: str = "phrases"
-    entities: Literal["lexicon", "llm"] = "lexicon"
+    entities: Literal["lexicon", "llm", "llm_alone"] = "lexicon"
     llm: str | None = None
     prompt: str = "v1"
     edges: Literal["related", "stated", "directed"] = "related"
@@ -132,7 +132,9 @@ class GraphLocal(Aided, Stage):
                 found.append(otherwise)
                 continue
             named = sorted({entity for one in read.mentions for entity in graph.named_in(one.name)})
-            if not named and otherwise:
+            if self.entities == "llm":
+                named = sorted({*named, *otherwise})
+            elif not named and otherwise:
                 note("names found in the graph, because the graph has none of the model's names")
             found.append(named or otherwise)
         note_failures(failed, len(texts), "names found in the graph")

@@ -19,7 +19,7 @@ from surefind.study.studies.agentic_kb._groups import by_row, groups_of
 from surefind.study.studies.agentic_kb._layouts import layout_of
 
 _ALL_EDGES = "hops=2, fan=null, pool=null"
-_READ = "extract=llm(temperature=0.2), entities=llm, edges=directed, temperature=0.2"
+_READ = "extract=llm(temperature=0.2), entities=llm_alone, edges=directed, temperature=0.2"
 _BY_MODEL = f"graph_local({_ALL_EDGES}, {_READ})"
 _WITH_CONTEXT = f"graph_local({_ALL_EDGES}, {_READ}, context=true)"
 _BY_PHRASES = f"graph_local({_ALL_EDGES})"
