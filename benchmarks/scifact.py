@@ -1,10 +1,12 @@
 """Measures nDCG@10 on SciFact: our BM25 against bm25s on the same text, our MiniLM against its fp32 original.
 
     python benchmarks/scifact.py data/scifact [CACHE_FOLDER]
+    python benchmarks/scifact.py data/scifact WORK 'bm25 + dense >> convex(alpha=0.5, missing=score)' 'PIPELINE' …
 
 SciFact has 300 test queries and 5,183 abstracts; title and text are used. bm25s runs with method lucene, k1=1.5,
 b=0.75, its English stop words and the Snowball stemmer. Vectors are cached in CACHE_FOLDER if it is given; the first
-run takes minutes.
+run takes minutes. With pipelines, a knowledge base in WORK runs them, each compared with the first; a reranker of
+twelve layers that reads 50 passages takes four minutes on 16 cores.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ import statistics
 import sys
 from pathlib import Path
 
-import bm25s
-import Stemmer
-
+from _collecting import questions_of, scores_of
 from _shared import beir, machine, ndcg
 from surefind import Chunk, Query
+from surefind.kb import KnowledgeBase
+from surefind.measure.statistics import bootstrap
 from surefind.retrieve.bm25 import BM25
 from surefind.retrieve.dense import Dense
 from surefind.services import LocalServices
@@ -28,6 +30,9 @@ FP32 = 0.645
 
 
 def main(data: Path, cache: Path | None) -> None:
+    import bm25s
+    import Stemmer
+
     print(machine("surefind", "bm25s", "PyStemmer", "onnxruntime"))
     corpus, queries, judged = beir(data)
     ids = [row["_id"] for row in corpus]
@@ -55,5 +60,19 @@ def main(data: Path, cache: Path | None) -> None:
     print(f"bm25 - bm25s {ours['bm25'] - theirs:+.4f}; dense - fp32 {ours['dense'] - FP32:+.4f} (fp32 {FP32})")
 
 
+def compare(data: Path, work: Path, pipelines: list[str]) -> None:
+    folder = work / data.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with KnowledgeBase.open(folder) as kb:
+        scores = scores_of(kb, questions_of(kb, data.name, data.parent, work), {text: text for text in pipelines})
+    for text, column in zip(pipelines, scores.T, strict=True):
+        (gain,) = bootstrap((column - scores[:, 0])[:, None])
+        interval = f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+        print(f"nDCG@10 {100 * column.mean():.1f}  {interval}  {text}")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
+    if len(sys.argv) > 3:
+        compare(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    else:
+        main(Path(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None)
