@@ -101,9 +101,12 @@ def related(question: IdArray, other: IdArray, population: int) -> bool:
 
         P(shared >= s) = Σ_{i >= s} C(h, i) C(n - h, h - i) / C(n, h) <= 0.01        h: first passages, n: all
 
-    Half of the first passages are enough: among few passages, chance would give as many.
+    Half of the first passages are enough: among few passages, chance would give as many. If the question finds nothing
+    by itself, the model's words cannot lead away.
     """
-    first, second = set(question[:_HEAD].tolist()), set(other[:_HEAD].tolist())
+    first, second = set(question[:_HEAD].tolist()) - {PAD}, set(other[:_HEAD].tolist()) - {PAD}
+    if not first:
+        return True
     size, drawn = len(first), len(second)
     shared, most = len(first & second), min(size, drawn)
     if not shared or 2 * shared >= most:
