@@ -270,6 +270,7 @@ def test_from_upload_to_search(server: Served, keys: dict[str, str], browser: Br
         ada.get_by_role("button", name="Upload").click()
         ada.get_by_role("button", name="Submit for review").click()
         ada.get_by_text("You wrote a part of it").wait_for()
+        ada.get_by_text("if you work alone").wait_for()
         draft = ada.url
         assert not ada.get_by_role("button", name="Publish").count()
 

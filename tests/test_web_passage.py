@@ -57,6 +57,11 @@ def test_a_long_passage_is_cut_to_four_lines_around_its_sentence() -> None:
     assert "The cutoff is noon." in found and found.startswith("…") and found.endswith("…") and len(found) < 400
 
 
+def test_rows_of_a_table_begin_with_their_first_word() -> None:
+    table = "## Limits\n\n| | Until May | From May |\n|---|---|---|\n| Per day | $2,500 | **$5,000** |\n"
+    assert plain(table).split() == "Limits Until May | From May | Per day | $2,500 | $5,000 |".split()
+
+
 def test_a_quote_is_shown_without_syntax() -> None:
     assert (
         plain("Cutoff is **15:00**, says `WD` in [POL-301](../pol-301.md).") == "Cutoff is 15:00, says WD in POL-301."

@@ -13,12 +13,13 @@ from surefind.serve.words import pieces
 from surefind.types import Hit
 
 _SYNTAX = re.compile(
-    r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|^[ \t]*`{3}[^`\n]*\n?|\*\*|`|(?<=\n)[ \t]*\n|\A\s+"
+    r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|^[ \t]*\|[ \t|]*+|^[ \t]*`{3}[^`\n]*\n?|\*\*|`"
+    r"|(?<=\n)[ \t]*\n|\A\s+"
     r"|(?<!\s)\s+\Z"
     r"|!?\[(?=[^\[\]\n]{1,200}\]\()|(?<=[^\s\[\]])\]\([^()\s]{0,500}(?:[ \t]\"[^\"\n]{0,200}\")?\)"
 )
-"""What a reader of Markdown does not want to see: marks of headings, tables, code and bold type, the targets of links,
-empty lines."""
+"""What a reader of Markdown does not want to see: marks of headings, code and bold type, the first marks of a table's
+rows (the others stay between its cells), the targets of links, empty lines."""
 _SNIPPET_CHARS = 340
 """Characters of a passage that a hit shows: about four lines."""
 
