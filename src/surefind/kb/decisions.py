@@ -32,7 +32,7 @@ class Decision:
     @property
     def reason(self) -> str:
         """Where the lists are written."""
-        return " and ".join(one.origin for one in self.lists) or "no decision"
+        return " and ".join(one.origin for one in self.lists) or "nobody restricted it"
 
     def admits(self, access: Access) -> bool:
         """Returns whether the caller may read the document; filters do not count."""
