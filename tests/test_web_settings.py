@@ -76,6 +76,8 @@ def test_settings_are_checked_saved_used_at_once_and_undone(
 ) -> None:
     with visiting(browser, server.url, keys["admin"]) as page:
         page.goto("/settings")
+        page.locator("#checked").wait_for()
+        assert page.title() == "Settings – Surefind"  # and not that of the part that was loaded
         accessible(page)
         box = page.get_by_label("The text of surefind.toml")
         box.fill(SETTINGS.replace('"words"', '"wrods"', 1))
