@@ -13,6 +13,7 @@ from helpers import Home
 from surefind import Access, KnowledgeBase, Pipeline
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, from_texts
+from surefind.bench.recommendation import chooses
 from surefind.errors import ExamError
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
@@ -22,6 +23,7 @@ from surefind.settings.config import default_settings
 from surefind.tune.limits import TuningLimits
 from surefind.tune.search import Standing, Tuner, halves
 from surefind.tune.space import candidates, near, usual_layouts
+from surefind.tune.view import result
 
 NDCG = parse_measure("nDCG@10")
 SETTINGS = """
@@ -122,6 +124,20 @@ def test_questions_cut_from_the_documents_do_not_tune(folder: Path) -> None:
         halves(
             replace(exam_of(kb, "cut"), queries=tuple(q for q in exam_of(kb, "cut").queries if "head" not in q.family))
         )
+
+
+def test_few_questions_race_and_confirm_nothing(folder: Path) -> None:
+    with KnowledgeBase.open(folder) as kb:
+        every = exam_of(kb)
+        few = replace(every, queries=tuple(query for query in every.queries if chooses(query))[:20])
+        tuner = Tuner(Bench(kb), few, NDCG, TuningLimits())
+        found = tuner.run(contenders(kb))
+        assert (len(tuner.tuning), tuner.held, found.few, found.confirmed, found.better) == (20, [], 20, None, False)
+        assert len(found.races) == 1, "small steps around the best would be noise"
+        said = " ".join(result(found))
+        assert "20 questions can drop what is clearly worse" in said and "that takes 64 real questions" in said
+        with pytest.raises(ExamError, match=r"has 15 questions .* at least 16, and 64 to confirm"):
+            halves(replace(few, queries=few.queries[:15]))
 
 
 def test_a_limit_leaves_candidates_out_and_says_why(folder: Path) -> None:

@@ -3,7 +3,7 @@
 The questions are the ones that may choose (`bench.recommendation.chooses`): real questions, and questions in other
 words than the document's. The race finds the survivors; which of them is recommended rests on their scores together
 with what is known from other collections, as in a benchmark. The winner and the current configuration are then compared
-on the held-out half.
+on the held-out half. Few questions have no half to spare: all of them race, and the winner is not confirmed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from surefind.tune.race import FIRST_BLOCK, Drop, Race, blocks
 from surefind.tune.space import near
 
 MIN_HALF = 2 * FIRST_BLOCK
-"""Questions that may choose that a half must have."""
+"""Questions that may choose that a half must have. With fewer, no half is held out."""
 _FINALISTS = 12
 """Survivors that the recommendation chooses from, the best first."""
 
@@ -91,6 +91,8 @@ class Tuned:
     over: dict[str, str] = field(default_factory=dict)
     """Candidates beyond a limit, with the reason."""
     confirmed: Confirmed | None = None
+    few: int = 0
+    """How many questions there are, if these are too few to hold a half out."""
     stopped: str = ""
     """Why it ended early."""
     seconds: float = 0.0
@@ -128,6 +130,7 @@ class Tuner:
         self._ends = None if minutes is None else self._begun + 60 * minutes
         self.found = Tuned(str(measure))
         self.tuning, self.held = halves(exam, seed)
+        self.found.few = 0 if self.held else len(self.tuning)
 
     def run(self, contenders: Sequence[Contender]) -> Tuned:
         """Races the contenders, the current configuration first, then small steps around the winner, and confirms."""
@@ -135,10 +138,10 @@ class Tuner:
         found.contenders = list(contenders)
         try:
             self._race("all candidates", list(contenders))
-            if found.winner is not None and not self._late():
+            if found.winner is not None and self.held and not self._late():
                 steps = near(found.winner)
                 self._race("around the best", distinct([contenders[0], found.winner, *steps]))
-            if found.winner is not None:
+            if found.winner is not None and self.held:
                 found.confirmed = self._confirm(found.winner, contenders[0])
         finally:
             found.seconds = time.monotonic() - self._begun
@@ -248,16 +251,19 @@ class Tuner:
 
 
 def halves(exam: Exam, seed: int = 0) -> tuple[list[ExamQuery], list[ExamQuery]]:
-    """The questions that may choose: a half to race on, in random order, and the half that is held out."""
+    """The questions that may choose: a half to race on, in random order, and the half that is held out; all and none if
+    there are few."""
     kept = [query for query in exam.queries if chooses(query)]
     out = held_out(kept)
     tuning = [query for query, held in zip(kept, out, strict=True) if not held]
     held = [query for query, hold in zip(kept, out, strict=True) if hold]
-    if min(len(tuning), len(held)) < MIN_HALF:
+    if len(kept) < FIRST_BLOCK:
         raise ExamError(
             f"{exam.label} has {len(kept)} questions that may choose a configuration (real ones, or in other words "
-            f"than the documents'); tuning needs at least {2 * MIN_HALF}. Collect real questions with: surefind exam "
-            "grow NAME."
+            f"than the documents'); tuning needs at least {FIRST_BLOCK}, and {2 * MIN_HALF} to confirm a winner. "
+            "Collect real questions with: surefind exam grow NAME."
         )
+    if min(len(tuning), len(held)) < MIN_HALF:
+        tuning, held = kept, []
     random.Random(seed).shuffle(tuning)
     return tuning, held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from surefind.bench.prior_table import collections
 from surefind.bench.recommendation import describe
 from surefind.measure.statistics import Interval
 from surefind.tune.race import Race
-from surefind.tune.search import Confirmed, Standing, Tuned
+from surefind.tune.search import MIN_HALF, Confirmed, Standing, Tuned
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -94,6 +95,8 @@ def result(found: Tuned) -> Iterator[str]:
     yield describe(names, found.recommendation, collections())
     if found.confirmed is not None:
         yield confirmation(found.winner.name, found.confirmed, found.measure, found.kept)
+    elif found.few and not found.stopped:
+        yield unconfirmed(found.winner.name, found.few, found.kept)
 
 
 def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> str:
@@ -108,6 +111,15 @@ def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> s
         f"Not confirmed {where}: {scores}, a difference of {gain}, which may be noise. The current configuration "
         f"stays. To use {name} anyway, run: surefind use."
     )
+
+
+def unconfirmed(name: str, questions: int, same: bool) -> str:
+    """What few questions can and cannot tell."""
+    can = f"{questions} questions can drop what is clearly worse here; between the rest, other collections decide"
+    cannot = f"They cannot confirm a gain: that takes {2 * MIN_HALF} real questions, half of which the race never sees"
+    done = "It is the current configuration. Nothing to change" if same else "The current configuration stays"
+    way = "" if same else f" To use {name} anyway, run: surefind use {shlex.quote(name)}."
+    return f"{can}. {cannot}. {done}.{way}"
 
 
 def as_data(found: Tuned) -> dict[str, Any]:
@@ -133,6 +145,7 @@ def as_data(found: Tuned) -> dict[str, Any]:
             "p": confirmed.p,
             "better": confirmed.better,
         },
+        "few": found.few,
         "stopped": found.stopped,
         "seconds": round(found.seconds, 1),
     }

@@ -147,9 +147,10 @@ def _list(contenders: list[Contender], bench: Bench, tuner: Tuner, as_json: bool
         return
     for one in contenders:
         typer.echo(f"  {one.name}")
+    confirmed = f"confirmed on {len(tuner.held)} others" if tuner.held else "not confirmed, since these are few"
     typer.echo(
-        f"{len(contenders)} candidates on {len(tuner.tuning)} questions; the winner is confirmed on {len(tuner.held)} "
-        "others. This was a dry run: nothing was measured."
+        f"{len(contenders)} candidates on {len(tuner.tuning)} questions; the winner is {confirmed}. "
+        "This was a dry run: nothing was measured."
     )
 
 
