@@ -33,6 +33,7 @@ Value = str | int | Data | Sequence[Data]
 
 _ROLE = re.compile(r"^\[(system|user|assistant)\]\n", re.MULTILINE)
 _VERSION = re.compile(r"[A-Za-z_][\w-]*")
+_SLOT = re.compile(r"\$([a-z_]+)")
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,7 @@ class Prompt:
         """Returns the prompt with two of its values in each other's place."""
         other = {first: second, second: first}
         parts = tuple(
-            (role, re.sub(rf"\$({first}|{second})\b", lambda found: f"${other[found[1]]}", part))
-            for role, part in self.parts
+            (role, _SLOT.sub(lambda found: f"${other.get(found[1], found[1])}", part)) for role, part in self.parts
         )
         return replace(self, parts=parts)
 
