@@ -130,7 +130,8 @@ def _truncating(prompt: str) -> ScriptedAnswer:
 
 def _echoing(prompt: str) -> ScriptedAnswer:
     asked = _asked(prompt)
-    example = re.findall(r"\{\".*\}", prompt)
+    spans = [(line, line.find('{"'), line.rfind("}")) for line in prompt.splitlines()]
+    example = [line[start : end + 1] for line, start, end in spans if 0 <= start < end]
     if asked.kind in ("order", "gather", "extract", "question", "answer") and example:
         return ScriptedAnswer(example[-1], {"passage": -0.1})
     words = f"```\n{asked.query or asked.text}\n```"
