@@ -21,13 +21,13 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from _shared import machine
+from _shared import ChatHandler, machine
 from surefind.access import Access
 from surefind.bench.scoring import places_of
 from surefind.disk.replacing import write_file
@@ -74,28 +74,16 @@ STEPS = {
 """Step -> the kind of its task, the pipeline without it, and with it."""
 
 
-class _Scripted(BaseHTTPRequestHandler):
+class _Scripted(ChatHandler):
     """Answers as the scripted model whose name is in the request."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    def choice(self, body: dict[str, Any]) -> dict[str, Any]:
         answer = scripted(body["model"])("\n\n".join(message["content"] for message in body["messages"]))
         choice: dict[str, Any] = {"message": {"role": "assistant", "content": answer.text}, "finish_reason": "stop"}
         if body.get("logprobs"):
             tops = [{"token": token, "logprob": value} for token, value in answer.logprobs.items()]
             choice["logprobs"] = {"content": [{"token": "", "logprob": 0.0, "top_logprobs": tops}]}
-        data = json.dumps({"choices": [choice], "usage": {}}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format_: str, *args: object) -> None:
-        pass
+        return choice
 
 
 @dataclass

@@ -18,11 +18,12 @@ import multiprocessing
 import re
 import statistics
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from _shared import machine
+from _shared import ChatHandler, machine
 from surefind.access import Access
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
@@ -41,14 +42,10 @@ STEPS = {
 }
 
 
-class _Instant(BaseHTTPRequestHandler):
+class _Instant(ChatHandler):
     """Answers at once, in the form that the asking step expects."""
 
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+    def choice(self, body: dict[str, Any]) -> dict[str, Any]:
         prompt = body["messages"][-1]["content"]
         count = len(re.findall(r"^<passage \d+ ", prompt, re.MULTILINE))
         if "Steps left" in prompt:
@@ -60,19 +57,11 @@ class _Instant(BaseHTTPRequestHandler):
             text = json.dumps({"bm25": 0.5, "dense": 0.5})
         else:
             text = json.dumps({"ranking": list(range(count, 0, -1))})
-        choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         if body.get("logprobs"):
             tops = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.4}]
-            choice["logprobs"] = {"content": [{"top_logprobs": tops}]}  # type: ignore[assignment]
-        data = json.dumps({"choices": [choice], "usage": {}}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format_: str, *args: object) -> None:
-        pass
+            choice["logprobs"] = {"content": [{"top_logprobs": tops}]}
+        return choice
 
 
 def _serve(pipe: Connection) -> None:

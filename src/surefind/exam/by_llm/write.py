@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -126,8 +127,11 @@ class QuestionWriter:
         self._texts = {document.id: document.text for document in documents}
         self._report: OnProgress = report or (lambda what, done, total: None)
         self._seen = Seen()
-        self._specific = Specific(self.material)
         self._written = WrittenQuestions()
+
+    @cached_property
+    def _specific(self) -> Specific:
+        return Specific(self.material)
 
     @property
     def chat(self) -> ChatModel:
@@ -198,13 +202,13 @@ class QuestionWriter:
     # ------------------------------------------------------------ asking
 
     def _drafted(self, wave: Sequence[PassagePair | SourcePassage]) -> list[Question]:
-        pair = self._prompt("exam_pair", ("passages", "names"))
         prompts = []
         for item in wave:
             if isinstance(item, SourcePassage):
                 prompts.append(single_prompt(item, self.kb.services))
             else:
                 shown = [Data("passage", p.text, number) for number, p in enumerate(item.passages, 1)]
+                pair = self._prompt("exam_pair", ("passages", "names"))
                 prompts.append(pair.messages(passages=shown, names=Data("names", ", ".join(item.shared))))
         made: list[Question] = []
         for item, reply in zip(wave, self._ask(prompts, SCHEMA, _TOKENS["write"]), strict=True):
