@@ -3,7 +3,8 @@
     python benchmarks/llm_check.py KB --exam questions --out check.json \\
         --model http://127.0.0.1:8000/v1#small --model http://127.0.0.1:8001/v1#smaller --seconds 1500
 
-    KB          a synced knowledge base; with --sample it is made from the sample, with the exam `questions`
+    KB          a synced knowledge base; with --sample or --collection DATA/NAME (a folder in BEIR format) it is made
+                from the sample or the collection, with the exam `questions`
     --model     an endpoint, may be repeated; `random`, `reversing`, `constant`, `truncating` and `echoing` are scripted
                 models that run here; without --model: random and reversing
     --seconds   no new batch begins after that time; steps that were not reached are missing in the table
@@ -20,25 +21,24 @@ import json
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from _collecting import fewer, questions_of
 from _shared import ChatHandler, machine
 from surefind.access import Access
 from surefind.bench.scoring import places_of
 from surefind.disk.replacing import write_file
 from surefind.errors import SurefindError
-from surefind.exam.formats.table import read_table
-from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
 from surefind.fitness.check import check_model, cost, results
 from surefind.fitness.kinds import KINDS
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_questions, sample_vectors
+from surefind.kb.sample import sample_vectors
 from surefind.llm.models import Models
 from surefind.llm.quote import quote
 from surefind.llm.settings import LLMSettings
@@ -223,12 +223,16 @@ def table(data: dict[str, Any], models: list[str]) -> str:
     return "\n".join(lines)
 
 
-def make_sample(folder: Path) -> None:
+def make(folder: Path, collection: Path | None, questions: int) -> None:
+    """Makes the knowledge base from a collection, or from the sample, with its questions as an exam."""
     folder.mkdir(parents=True, exist_ok=True)
     with KnowledgeBase.open(folder) as kb:
-        kb.services.keep_vectors(sample_vectors())
-        kb.sync(sample_folder())
-        ExamStore(kb.data / "exams").save(read_table(sample_questions(), Library(kb.documents(OWNER))))
+        if collection:
+            exam = fewer(questions_of(kb, collection.name, collection.parent, folder / "parts"), questions)
+        else:
+            kb.services.keep_vectors(sample_vectors())
+            exam = questions_of(kb, "sample", folder, folder)
+        ExamStore(kb.data / "exams").save(replace(exam, name="questions"))
 
 
 def arguments() -> argparse.Namespace:
@@ -236,6 +240,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("kb", type=Path)
     parser.add_argument("--exam", default="questions")
     parser.add_argument("--sample", action="store_true", help="make KB from the sample, if it is not there")
+    parser.add_argument("--collection", type=Path, help="make KB from this folder, if it is not there")
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--name", action="append", default=[], help="the name of each model in the table")
     parser.add_argument("--steps", nargs="*", choices=[*STEPS], default=[*STEPS])
@@ -252,8 +257,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     args = arguments()
     args.out = args.out.resolve()
-    if args.sample and not (args.kb / ".surefind").exists():
-        make_sample(args.kb)
+    if (args.sample or args.collection) and not (args.kb / ".surefind").exists():
+        make(args.kb, args.collection, args.questions)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Scripted)
     server.daemon_threads = True
     server.request_queue_size = 256
