@@ -128,7 +128,7 @@ def test_a_model_that_answers_at_random_does_harm_where_it_is_asked_once(sample:
         ("hyde of words", "random", "The draft finds nothing that the question finds"),
         ("multi_query", "truncating", "The answer contained no queries"),
         ("multi_query", "random", "The rewrites find nothing that the question finds"),
-        ("llm_weights", "truncating", "weights by rule"),
+        ("llm_weights", "truncating", "even weights"),
     ],
 )
 def test_answers_without_information_are_said_in_the_trace(sample: Sample, step: str, model: str, said: str) -> None:

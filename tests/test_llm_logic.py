@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from surefind.chunk._breakpoints import chunk_range, read_breakpoints
 from surefind.fusion.weighing import check_weights, distributions, labels, rule_weights
 from surefind.llm.permutation import clip, read_order
-from surefind.llm.readings import agreement, merge, position_bias
+from surefind.llm.readings import agreement, chance_of_overlap, merge, overlap, position_bias
 from surefind.rerank._slide import Slide, calls
 from surefind.testing import rankings_of
 
@@ -70,19 +72,27 @@ def test_whatever_the_reply_the_result_is_a_permutation(reply: str, count: int, 
 
 
 def test_a_passage_rises_only_as_far_as_both_readings_raise_it() -> None:
-    assert merge([2, 1, 0], [0, 1, 2], 3) == [0, 1, 2]  # nobody rises: place 2 is last in the second reading
-    # Place 4 is second in both readings: it rises to 3 · 1 = 3, before place 3, which stays. The others do not rise.
-    assert merge([0, 4, 1, 2, 3], [3, 4, 0, 1, 2], 5) == [0, 1, 2, 4, 3]
+    # Place 8 is first in both readings, so it becomes first; place 7 is second and third: it rises to 3 · 2 = 6,
+    # before place 6 of the list.
+    first, second = [8, 7, 0, 1, 2, 3, 4, 5, 6], [8, 0, 7, 1, 2, 3, 4, 5, 6]
+    assert merge(first, second, 9) == [8, 0, 1, 2, 3, 4, 5, 7, 6]
 
 
-def test_a_passage_becomes_first_only_if_chance_would_hardly_agree_so_well() -> None:
-    # Of 6 passages: the same first by chance in 1 of 6 lists, and the same next three of 5 in 1 of 10 of them.
-    assert merge([5, 1, 2, 3, 0, 4], [5, 3, 1, 2, 4, 0], 6) == [5, 0, 1, 2, 3, 4]
-    assert merge([5, 1, 2, 3, 0, 4], [5, 4, 1, 2, 3, 0], 6) == [0, 5, 1, 2, 3, 4]
-    assert merge([4, 0, 1, 2, 3], [4, 0, 1, 2, 3], 5) == [0, 4, 1, 2, 3]  # 1 of 5 · 1 of 4: too few passages
-    # Of 50, the same first is enough: 1 of 50. If one was to be named, the next three say nothing.
+def test_readings_that_agree_no_better_than_chance_change_nothing() -> None:
+    assert merge([8, 7, 6, 5, 4, 3, 2, 1, 0], [8, 0, 1, 2, 3, 7, 6, 5, 4], 9) == [*range(9)]
+    assert merge([4, 0, 1, 2, 3], [4, 0, 1, 2, 3], 5) == [4, 0, 1, 2, 3]  # 1 of 120 orders
+    assert merge([3, 0, 1, 2], [3, 0, 1, 2], 4) == [0, 1, 2, 3]  # 1 of 24: too few passages
+    # If one was to be named, the next ones say nothing: the same first of 50 is enough, and of 20 it is not.
     assert merge([9, *range(9), *range(10, 50)], [9, *range(9), *range(10, 50)], 1)[0] == 9
     assert merge([9, *range(9), *range(10, 20)], [9, *range(9), *range(10, 20)], 1)[0] == 0
+
+
+@pytest.mark.parametrize(("depth", "count"), [(1, 4), (2, 5), (3, 6), (5, 7), (6, 6)])
+def test_the_chance_of_an_overlap_is_that_of_all_orders(depth: int, count: int) -> None:
+    every = [overlap(range(count), order, depth) for order in permutations(range(count))]
+    for least in sorted(set(every)):
+        counted = sum(value >= least for value in every) / len(every)
+        assert chance_of_overlap(least, depth, count) == pytest.approx(counted)
 
 
 def test_agreement_and_position_bias_by_hand() -> None:

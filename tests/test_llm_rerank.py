@@ -61,11 +61,10 @@ def test_prompt_shows_the_passages_in_fences_cut_to_their_budget(llm: LLMServer)
 
 
 def test_two_readings_that_agree_are_believed(llm: LLMServer) -> None:
-    # The first names 3, 1, 2 of the list: places 2, 0, 1. The second sees the list reversed and names 1, 3, 2 of it.
-    # So place 2 rises as far as it can among three, and place 0 stays before place 1, which nobody raised.
-    llm.reply = ranking(lambda shown: [3, 1, 2] if "report" in shown[1] else [1, 3, 2])
-    found = run("bm25 >> llm_listwise(top=3, keep=3)", services_for(llm))
-    assert ordinals(found) == [0, 2, 1, 3, 4]
+    # The first names 4, 1, 2, 3, 5 of the list; the second sees the list reversed and names the same passages.
+    llm.reply = ranking(lambda shown: [4, 1, 2, 3, 5] if "report" in shown[1] else [2, 5, 4, 3, 1])
+    found = run("bm25 >> llm_listwise(top=5, keep=5)", services_for(llm))
+    assert ordinals(found) == [3, 0, 1, 2, 4]
     assert found.trace[-1].calls == 2 and "the two readings agree: τ 1.00" in found.trace[-1].note
 
 
@@ -90,7 +89,7 @@ def test_a_model_that_answers_at_random_does_no_harm_where_it_is_asked_twice() -
         first, second = (dice.sample(range(count), count) for _ in range(2))
         for gains, order in ((once, first), (twice, merge(first, second, count))):
             gains.append(1 / math.log2(order.index(gold) + 2) - 1 / math.log2(gold + 2))
-    assert statistics.mean(once) < -0.3 and statistics.mean(twice) > -0.02
+    assert statistics.mean(once) < -0.3 and statistics.mean(twice) > -0.01
 
 
 def test_a_model_that_can_rank_keeps_its_gain_where_it_is_asked_twice() -> None:
@@ -325,10 +324,10 @@ def test_one_score_for_all_is_no_score(llm: LLMServer) -> None:
 
 def test_a_passage_is_judged_twice_with_the_query_after_it_and_before_it(llm: LLMServer) -> None:
     llm.logprobs_of = lambda prompt: {"Yes": -0.1 if "drawer" in prompt else -2.0, "No": -1.0}
-    found = run("bm25 >> pointwise(top=3, keep=2)", services_for(llm))
-    assert ordinals(found) == [0, 2, 1, 3, 4] and found.trace[-1].calls == 6
+    found = run("bm25 >> pointwise(top=5, keep=2)", services_for(llm))
+    assert ordinals(found) == [2, 0, 1, 3, 4] and found.trace[-1].calls == 10
     before = [prompt.rindex("<query ") < prompt.rindex("<passage ") for prompt in llm.prompts]
-    assert sorted(before) == [False] * 3 + [True] * 3
+    assert sorted(before) == [False] * 5 + [True] * 5
     assert "the two readings agree: τ 1.00" in found.trace[-1].note
 
 

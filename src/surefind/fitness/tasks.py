@@ -22,7 +22,7 @@ from surefind.exam.by_llm.questions import SCHEMA, read_questions, single_prompt
 from surefind.extract.llm import LLM
 from surefind.fitness.cases import Fact, cases, facts, lists
 from surefind.fuse.llm_weights import LLMWeights
-from surefind.fusion.weighing import rule_weights
+from surefind.fusion.weighing import even_weights
 from surefind.llm.ask import ask
 from surefind.llm.many import map_calls
 from surefind.llm.readings import position_bias
@@ -147,7 +147,7 @@ def question(services: Services, model: str | None) -> Counted:
 
 
 def weigh(services: Services, model: str | None) -> Counted:
-    """More weight than by rule for the method that suits the query: words for codes, meaning for paraphrases."""
+    """More weight than an even share for the method that suits the query: words for codes, meaning for paraphrases."""
     rows = cases()["weigh"]
     queries = [Query(row["query"]) for row in rows]
     signals: list[Signal] = ["sparse", "dense"]
@@ -159,7 +159,7 @@ def weigh(services: Services, model: str | None) -> Counted:
     right = 0
     for row, weights in zip(rows, made, strict=True):
         at = 0 if row["method"] == "bm25" else 1
-        right += weights[at] > rule_weights(row["query"], signals)[at] + 0.005
+        right += weights[at] > even_weights(signals)[at] + 0.005
     return Counted(right, len(rows))
 
 

@@ -8,13 +8,13 @@
                      conclusion recommends; with examples=NAME it sees such distributions from this corpus together
                      with the weights that worked best (`surefind train prompt --step llm_weights`)
 
-The weights are checked: one for each ranking, each from 0 to 1, summing to 1. If the model fails or its weights are
-wrong, the study's rules apply: (dense .30, lexical .55, graph .15) for finance or numeric queries, (.55, .30, .15) for
-others.
+The weights are checked: one for each ranking, each from 0 to 1; they are scaled to sum to 1.
 
-By default the model is asked twice, the second time with the rankings in the reverse order, and moves the weights of
-the rules half as far as both answers do (`surefind.fusion.weighing.agreed`): two calls per query. With reverse=false it
-is asked once, as in the study, and its weights are used as they are.
+By default the model is asked twice, the second time with the rankings in the reverse order, and moves even weights
+(dense .425, lexical .425, graph .15) half as far as both answers do (`surefind.fusion.weighing.agreed`): two calls per
+query. If one of them has no weights, the even ones apply. With reverse=false the model is asked once, as in the study:
+its weights are used as they are, and if they are wrong, the study's rules apply: (dense .30, lexical .55, graph .15)
+for finance or numeric queries, (.55, .30, .15) for others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
-from surefind.fusion.weighing import agreed, as_table, check_weights, distributions, labels, methods, rule_weights
+from surefind.fusion.weighing import (
+    agreed,
+    as_table,
+    check_weights,
+    distributions,
+    even_weights,
+    labels,
+    methods,
+    rule_weights,
+)
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
@@ -103,13 +112,13 @@ class LLMWeights(Stage):
         made: list[list[float]] = []
         failed: list[SurefindError] = []
         for i, query in enumerate(queries):
-            rule = rule_weights(query.text, signals)
+            own = even_weights(signals) if self.reverse else rule_weights(query.text, signals)
             read = [_read(answer, names) for answer in answers[i * len(turns) : (i + 1) * len(turns)]]
             failed += [one for one in read if isinstance(one, SurefindError)][:1]
             found = [one for one in read if isinstance(one, list)]
             whole = len(found) == len(turns)  # an answer whose second is missing has nothing to agree with
-            made.append(rule if not whole else found[0] if len(found) == 1 else agreed(found[0], found[1], rule))
-        note_failures(failed, len(queries), "weights by rule")
+            made.append(own if not whole else found[0] if len(found) == 1 else agreed(found[0], found[1], own))
+        note_failures(failed, len(queries), "even weights" if self.reverse else "weights by rule")
         if len(queries) == 1:
             note("weights " + ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, made[0], strict=True)))
         return made

@@ -13,6 +13,8 @@ from surefind.types import PAD, Floats, Rankings, Signal
 NUMERIC = {"dense": 0.30, "sparse": 0.55, "graph": 0.15}
 OTHER = {"dense": 0.55, "sparse": 0.30, "graph": 0.15}
 """The cascade study's fallback for finance or numeric queries, and for all others."""
+EVEN = {"dense": 0.425, "sparse": 0.425, "graph": 0.15}
+"""What two readings move. The study's fallback lost up to 0.049 of nDCG@10 (docs/results/llm-check.md)."""
 
 _FINANCE = re.compile(
     r"\d|[$€£%]|\b(?:price|cost|fee|rate|tax|interest|loan|mortgage|stock|share|bond|dividend|fund|ira|401k|credit|debit"
@@ -75,9 +77,16 @@ def check_weights(reply: Any, names: Sequence[str]) -> list[float] | str:
 
 
 def rule_weights(query: str, signals: Sequence[Signal]) -> list[float]:
-    """The weights by rule, used when the model fails. Rankings of one signal share its weight; the weight of signals
-    without a ranking is distributed in proportion."""
-    table = NUMERIC if _FINANCE.search(query) else OTHER
+    """The weights by the cascade study's rules, which it uses when its model fails."""
+    return _shared_out(NUMERIC if _FINANCE.search(query) else OTHER, signals)
+
+
+def even_weights(signals: Sequence[Signal]) -> list[float]:
+    return _shared_out(EVEN, signals)
+
+
+def _shared_out(table: Mapping[str, float], signals: Sequence[Signal]) -> list[float]:
+    """Rankings of one signal share its weight; the weight of signals without a ranking is distributed in proportion."""
     raw = [table.get(signal, 1 / 3) / signals.count(signal) for signal in signals]
     return [weight / sum(raw) for weight in raw]
 
