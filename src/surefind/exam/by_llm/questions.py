@@ -35,7 +35,9 @@ _MAX_ANSWER_WORDS = 60
 """Most words of an answer."""
 _ABOUT_ITSELF = re.compile(
     r"\b(?:the|this|these|both|each|first|second|either|provided|given|above)\s+(?:\w+\s+)?"
-    r"(?:passages?|texts?|excerpts?|paragraphs?|snippets?)\b|\bpassage \d|\bthis (?:document|section|article|page)\b",
+    r"(?:passages?|texts?|excerpts?|paragraphs?|snippets?)\b|\bpassage \d|\bthis (?:document|section|article|page)\b"
+    r"|\b(?:mentioned|described|stated|listed|shown|given) (?:in|by) the (?:document|section|table|list)\b"
+    r"|\bsection of the document\b",
     re.IGNORECASE,
 )
 _ALIKE = 0.8
