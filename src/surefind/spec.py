@@ -199,7 +199,8 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 @cache
 def _builtins(kind: str) -> frozenset[str]:
     package = importlib.import_module(KINDS[kind])
-    return frozenset(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+    modules = pkgutil.iter_modules(package.__path__)
+    return frozenset(module.name for module in modules if not (module.ispkg or module.name.startswith("_")))
 
 
 def names(kind: str) -> list[str]:

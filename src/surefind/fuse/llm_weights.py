@@ -13,7 +13,7 @@ wrong, the study's rules apply: (dense .30, lexical .55, graph .15) for finance 
 others.
 
 By default the model is asked twice, the second time with the rankings in the reverse order, and moves the weights of
-the rules half as far as both answers do (`surefind.fusion.weighing.agreed`): two calls per query. With reverse=false it
+the rules half as far as both answers do (`support.weighing.agreed`): two calls per query. With reverse=false it
 is asked once, as in the study, and its weights are used as they are.
 """
 
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
-from surefind.fusion.weighing import agreed, as_table, check_weights, distributions, labels, methods, rule_weights
+from surefind.fuse.support.weighing import agreed, as_table, check_weights, distributions, labels, methods, rule_weights
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import read_object
@@ -83,7 +83,7 @@ class LLMWeights(Stage):
         return frozenset(trained_prompt(services, self.examples, self.name).learnt if self.examples else ())
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        from surefind.fusion.predictors import blend
+        from surefind.fuse.support.predictors import blend
 
         weights = self.weights(queries, rankings, services)
         return blend(rankings, as_table(weights, len(rankings)), "minmax", k, self.name)
