@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -26,9 +25,7 @@ from tokenizers import Tokenizer
 
 from surefind.inference.encoder import OnnxEncoder
 from surefind.running.cores import usable_cores
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "training"))
-from transformer import Shape, Transformer
+from surefind.train.network import Network, Shape
 
 TOKENS, BATCH, BUCKETS = 256, 16, (32, 64, 96, 128, 192, 256)
 Way = Callable[[Sequence[str]], object]
@@ -83,13 +80,13 @@ def openvino_way(model: Path, ids: Callable[[Sequence[str]], list[list[int]]]) -
 
 def torch_way(ids: Callable[[Sequence[str]], list[list[int]]]) -> Way:
     """The usual way: batches by length, float. Speed does not depend on the weights, so they are random."""
-    model = Transformer(Shape(384, 12, 6, 1536, 30522, 512, 1e-12, "bert")).eval()
+    model = Network(Shape(384, 12, 6, 1536, 30522, 512), ranks=False).eval()
 
     @torch.no_grad()
     def run(texts: Sequence[str]) -> None:
         for rows in batches(ids(texts)):
             feed = padded(rows, len(rows[-1]))
-            model.mean(torch.from_numpy(feed["input_ids"]), torch.from_numpy(feed["attention_mask"] > 0))
+            model(torch.from_numpy(feed["input_ids"]), torch.from_numpy(feed["attention_mask"] > 0))
 
     return run
 
@@ -113,7 +110,7 @@ def fastembed_way(model: Path, folder: Path) -> Way:
 
 def plain_graph(target: Path) -> None:
     """The encoder as other runtimes can read it, without operators of onnxruntime's own."""
-    model = Transformer(Shape(384, 12, 6, 1536, 30522, 512, 1e-12, "bert"), pools=False).eval()
+    model = Network(Shape(384, 12, 6, 1536, 30522, 512), ranks=False).eval()
 
     class Encoder(torch.nn.Module):
         def __init__(self) -> None:
@@ -121,7 +118,7 @@ def plain_graph(target: Path) -> None:
             self.inner = model
 
         def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-            return self.inner.mean(input_ids, attention_mask > 0)
+            return self.inner(input_ids, attention_mask > 0)
 
     axes = {name: {0: "batch", 1: "sequence"} for name in NAMES[:2]}
     ones = torch.ones(2, 8, dtype=torch.long)

@@ -32,7 +32,7 @@ import httpx
 
 from surefind.llm.chat import complete_many
 from surefind.llm.settings import LLMSettings
-from surefind.net.transport import bounded_client
+from surefind.net.deadline import bounded_client
 from surefind.prompts.values import Message
 from surefind.protocols import Services
 from surefind.services import LocalServices

@@ -21,7 +21,8 @@ from surefind.exam.store import ExamStore
 from surefind.kb.changes import compare, compare_texts
 from surefind.kb.decisions import decisions
 from surefind.store.catalogue import Catalogue
-from surefind.store.checksums import register, text_checksum
+from surefind.store.checksums import register
+from surefind.store.chunks import ChunkRows
 from surefind.store.integrity import problems
 
 PARAGRAPH = "The teller counts the drawer twice and signs the sheet of the shift number"
@@ -54,7 +55,7 @@ def replace(home: Home, old: bytes, new: bytes) -> None:
 
 
 def execute(home: Home, *statements: str) -> None:
-    """Changes the catalogue behind the back of its checksums: nothing watches `texts`, `chunks` and `members`."""
+    """Changes the catalogue behind the back of its checksums: no counter watches `texts`, `chunks` and `members`."""
     with sqlite3.connect(catalogue_of(home)) as db:
         register(db)
         for statement in statements:
@@ -141,6 +142,25 @@ def test_lost_rows_are_noticed(base: Home, statement: str, says: str) -> None:
     assert found_problems(base)
 
 
+def test_changed_chunk_is_noticed(base: Home) -> None:
+    """Its headings: no digest and no text covers them."""
+    replace(base, b'["Open"]', b'["Oben"]')
+    with pytest.raises(DamagedError, match=r"the chunks of 'open\.md'"):
+        base.found("gamma")
+    assert any("the chunks of version" in found for found in found_problems(base))
+
+
+def test_lost_chunk_is_noticed_when_a_table_is_built(base: Home) -> None:
+    """One of many of a document: a search for the others would not miss it."""
+    execute(base, "DELETE FROM chunks WHERE seq = 3")
+    catalogue = Catalogue(base.folder / ".surefind", readonly=True)
+    rows = ChunkRows(catalogue.database)
+    ((layout, _),) = catalogue.database.every("layouts")
+    with pytest.raises(DamagedError, match=r"the chunks of 'long\.md'"):
+        rows.rows(layout, catalogue.snapshot_id())
+    catalogue.close()
+
+
 def test_lost_member_is_noticed(base: Home) -> None:
     execute(base, "DELETE FROM members WHERE version = 1")
     with base.open() as kb, pytest.raises(DamagedError, match="the list of the documents of a generation"):
@@ -208,8 +228,10 @@ def test_content_hash_is_checked(base: Home) -> None:
     """Text that matches its checksum, but not the document that was read."""
     with sqlite3.connect(catalogue_of(base)) as db:
         (place,) = db.execute("SELECT place FROM texts WHERE text LIKE '%gamma%'").fetchone()
-        text = "# Open\n\nother common"
-        db.execute("UPDATE texts SET text = ?, checksum = ? WHERE place = ?", (text, text_checksum(place, text), place))
+        with pytest.raises(sqlite3.OperationalError, match="no such function: text_checksum"):
+            db.execute("UPDATE texts SET text = 'other' WHERE place = ?", (place,))
+        register(db)
+        db.execute("UPDATE texts SET text = ? WHERE place = ?", ("# Open\n\nother common", place))
     db.close()
     (found,) = [found for found in found_problems(base) if "hash of its content" in found]
     assert "open.md" in found

@@ -19,16 +19,13 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("httpx")
-import httpcore
 import httpx
 
 import surefind.net.deadline
-import surefind.net.transport
 from line_server import Line, Serve, good, serving, soon
 from surefind.errors import MissingPartError, SurefindError, UsageError
-from surefind.net.deadline import until
+from surefind.net.deadline import bounded_client, until
 from surefind.net.endpoint import Endpoint
-from surefind.net.transport import bounded_client
 
 WAITS = 30.0
 """Seconds that a slow server goes on, if it is waited for."""
@@ -62,14 +59,13 @@ def post(url: str, within: float = 5.0, content: bytes = b"{}", from_environment
 
 def test_only_public_names_of_other_packages_are_used() -> None:
     """Private ones change without notice within the range of versions that pyproject.toml allows."""
-    for module in (surefind.net.deadline, surefind.net.transport):
-        tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
-        private = [
-            ast.unparse(node)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
-        ]
-        assert [name for name in private if not name.startswith("self.")] == []
+    tree = ast.parse(Path(surefind.net.deadline.__file__).read_text(encoding="utf-8"))
+    private = [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+    ]
+    assert private == []
 
 
 # ---------------------------------------------------------------- time
@@ -89,7 +85,7 @@ def test_only_public_names_of_other_packages_are_used() -> None:
 def test_an_answer_that_drips_is_left_in_time(serve: Serve) -> None:
     with serving(serve) as line:
         started = time.monotonic()
-        with pytest.raises(httpcore.ReadTimeout):
+        with pytest.raises(httpx.ReadTimeout):
             post(f"http://127.0.0.1:{line.port}/", within=0.3)
         assert time.monotonic() - started < WAITS / 3
 
@@ -104,7 +100,7 @@ def test_a_server_that_reads_slowly_is_left_in_time() -> None:
 
     with serving(sips, reads=False) as line:
         started = time.monotonic()
-        with pytest.raises(httpcore.WriteTimeout):
+        with pytest.raises(httpx.WriteTimeout):
             post(f"http://127.0.0.1:{line.port}/", within=1.0, content=bytes(60_000_000))
         assert time.monotonic() - started < 4  # to be taken whole, it needs 6 s and more
 
@@ -112,13 +108,13 @@ def test_a_server_that_reads_slowly_is_left_in_time() -> None:
 def test_a_tls_handshake_that_never_ends_is_left_in_time() -> None:
     with serving(lambda line, request: bool(line.recv(65536)), reads=False) as line:
         started = time.monotonic()
-        with pytest.raises(httpcore.ConnectTimeout):
+        with pytest.raises(httpx.ConnectTimeout):
             post(f"https://127.0.0.1:{line.port}/", within=0.3)
         assert time.monotonic() - started < WAITS / 3
 
 
 def test_a_call_that_is_late_already_does_not_connect() -> None:
-    with serving() as line, pytest.raises(httpcore.ConnectTimeout):
+    with serving() as line, pytest.raises(httpx.ConnectTimeout):
         post(f"http://127.0.0.1:{line.port}/", within=-1.0)
     assert line.connections == 0
 
@@ -173,9 +169,9 @@ def test_a_packed_answer_is_unpacked() -> None:
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        (b"", httpcore.RemoteProtocolError),
-        (b"garbage\r\n\r\n", httpcore.RemoteProtocolError),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", httpcore.RemoteProtocolError),
+        (b"", httpx.RemoteProtocolError),
+        (b"garbage\r\n\r\n", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{}", httpx.RemoteProtocolError),
     ],
 )
 def test_a_broken_answer_is_an_error_of_the_protocol(answer: bytes, kind: type[Exception]) -> None:
@@ -190,9 +186,9 @@ def test_a_broken_answer_is_an_error_of_the_protocol(answer: bytes, kind: type[E
 def test_a_refused_connection_and_a_strange_scheme_are_errors() -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
-        with pytest.raises(httpcore.ConnectError):
+        with pytest.raises(httpx.ConnectError):
             post(f"http://127.0.0.1:{found.getsockname()[1]}/")
-    with pytest.raises(httpcore.UnsupportedProtocol):
+    with pytest.raises(httpx.UnsupportedProtocol):
         post("ftp://127.0.0.1/")
 
 
@@ -232,7 +228,7 @@ def test_no_proxy_names_servers_that_are_asked_straight(
         closed.bind(("127.0.0.1", 0))
         monkeypatch.setenv("ALL_PROXY", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.setenv("NO_PROXY", hosts)
-        with contextlib.suppress(httpcore.ConnectError):
+        with contextlib.suppress(httpx.ConnectError):
             post(url.format(closed=closed.getsockname()[1]))
         assert len(proxy.requests) == proxied
 
@@ -247,7 +243,7 @@ def test_without_the_environment_no_proxy_is_asked(monkeypatch: pytest.MonkeyPat
 def test_a_proxy_that_drips_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(drip(b"HTTP/1.1 200 OK\r\nx-slow: ", b"a")) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(httpcore.ReadTimeout):
+        with pytest.raises(httpx.ReadTimeout):
             post("https://far.invalid/", within=0.3)
     assert proxy.requests[0].startswith(b"CONNECT far.invalid:443 HTTP/1.1\r\n")
 
@@ -257,14 +253,14 @@ def test_a_proxy_that_drips_and_one_that_refuses(monkeypatch: pytest.MonkeyPatch
 
     with serving(forbids) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(httpcore.ProxyError, match="403"):
+        with pytest.raises(httpx.ProxyError, match="403"):
             post("https://far.invalid/")
 
 
 def test_a_proxy_that_cannot_be_used_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the address, which may hold a password."""
     monkeypatch.setenv("ALL_PROXY", "ftp://user:secret@127.0.0.1:9")
-    with pytest.raises(UsageError, match=r"ALL_PROXY .* 'ftp'") as caught:
+    with pytest.raises(UsageError, match=r"ALL_PROXY cannot be used") as caught:
         bounded_client(4, True)
     assert "secret" not in str(caught.value)
 
@@ -306,7 +302,7 @@ def secure(certificate: Path) -> Iterator[Line]:
 def test_a_certificate_that_nobody_signed_is_refused(secure: Line) -> None:
     url = f"https://127.0.0.1:{secure.port}/"
     for from_environment in (True, False):
-        with pytest.raises(httpcore.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             post(url, from_environment=from_environment)
     with pytest.raises(SurefindError, match=r"cannot be reached .*CERTIFICATE_VERIFY_FAILED"):
         Endpoint(url, "", 5.0, 0).post({})
@@ -318,7 +314,7 @@ def test_a_certificate_that_the_environment_trusts_is_taken(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     assert post(f"https://localhost:{secure.port}/").json() == {}
-    with pytest.raises(httpcore.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):  # of another name
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):  # of another name
         post(f"https://127.0.0.1:{secure.port}/")
 
 

@@ -133,13 +133,13 @@ def test_a_student_is_trained_written_and_compared(work: Path) -> None:
 
 
 def test_the_flat_encoder_gives_the_vectors_of_the_padded_one(work: Path) -> None:
-    padded = Transformer(Shape.read(work / "gte" / "config.json"), pools=False).eval()
+    padded = Transformer(Shape.read(work / "gte" / "config.json")).eval()
     flat = load_encoder(work / "gte", "cpu")
     padded.load_state_dict(flat.state_dict())
     lengths = np.array([3, 250, 17, 40, 17])
     tokens = tokens_of(np.random.default_rng(1).integers(900, 1100, lengths.sum()), lengths, "cpu")
     with torch.no_grad():
-        wanted = padded.mean(*texts_batch(tokens, torch.arange(5), "bert"))
+        wanted = padded(*texts_batch(tokens, torch.arange(5), "bert"))
     assert torch.allclose(embed(flat, tokens, together=100).float(), wanted, atol=1e-3)
     before = torch.tensor([950, 951])
     longer = tokens_of(np.concatenate([before.numpy(), tokens.flat[:3].numpy()]), np.array([5]), "cpu")

@@ -35,7 +35,6 @@ LAYERS = [
         "embed",
         "extract",
         "files",
-        "fusion",
         "graph",
         "inference",
         "llm",

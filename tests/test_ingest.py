@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from surefind import spec
 from surefind.access import PathRule
 from surefind.errors import SourceError
+from surefind.files.formats import FORMATS
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, scan
 from surefind.ingest._access_list import access_groups
@@ -230,6 +232,19 @@ def test_reader_is_chosen_by_suffix(name: str, reader: str | None) -> None:
 def test_every_reader_has_suffixes_of_its_own() -> None:
     suffixes = [suffix for name in spec.names("read") for suffix in spec.make("read", name).suffixes]
     assert len(set(suffixes)) == len(suffixes)
+
+
+def test_the_table_of_formats_has_every_built_in_reader() -> None:
+    assert set(FORMATS) == {name for name in spec.names("read") if name not in spec._plugins("read")}
+
+
+def test_picking_a_reader_imports_no_other() -> None:
+    code = (
+        "import sys; from surefind.files.readers import Readers; Readers().find('a.csv'); Readers().suffixes(); "
+        "print(*sorted(name for name in sys.modules if name.startswith('surefind.ingest.') and '._' not in name))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["surefind.ingest.csv"]
 
 
 # ---------------------------------------------------------------- scanning

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.chunk._breakpoints import chunk_range, read_breakpoints
-from surefind.fusion.weighing import check_weights, distributions, labels, rule_weights
+from surefind.fuse.support.weighing import check_weights, distributions, labels, rule_weights
 from surefind.llm.permutation import clip, read_order
 from surefind.llm.readings import agreement, chance_of_overlap, merge, overlap, position_bias
 from surefind.rerank._slide import Slide, calls

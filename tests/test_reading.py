@@ -127,7 +127,7 @@ def test_reader_sees_nothing_that_the_caller_may_not(kb: KnowledgeBase, monkeypa
             seen.extend(chunk.text for chunk in chunks)  # type: ignore[attr-defined]
             return reader.score(query, chunks)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("surefind.search.sure.bundled_reader", lambda tokens: Watched())
+    monkeypatch.setattr("surefind.search.confidence.bundled_reader", lambda tokens: Watched())
     kb.search("latest time for a salary wire", Access.public())
     assert seen and len(seen) <= READ and not any("salary" in text for text in seen)
     kb.search("latest time for a salary wire", Access.of("hr"))

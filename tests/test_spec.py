@@ -262,6 +262,16 @@ def test_plugin_that_cannot_be_loaded_names_itself() -> None:
 
 
 @pytest.mark.usefixtures("toys")
+def test_plugin_with_a_method_that_nobody_calls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = spec._plugins("rerank")["shared_words"].load()
+    monkeypatch.setattr(toy, "learnt", lambda self, services: frozenset({"q"}), raising=False)
+    with pytest.raises(
+        SpecError, match=r"The plugin 'shared_words' defines learnt\(\)\. Call that method training_questions"
+    ):
+        make("rerank", "shared_words")
+
+
+@pytest.mark.usefixtures("toys")
 def test_plugin_cannot_take_the_place_of_a_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
     toy = spec._plugins("embed")["toy"]
     monkeypatch.setattr(spec, "_plugins", lambda kind: {"minilm": toy})

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from surefind.fusion.features import SCORE_NAMES, Rarity, of_scores, of_words, rich, rich_names
-from surefind.fusion.join import from_floor
-from surefind.fusion.predictors import choose
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import SCORE_NAMES, Rarity, of_scores, of_words, rich, rich_names
+from surefind.fuse.support.join import from_floor
+from surefind.fuse.support.predictors import choose
+from surefind.fuse.support.trees import Trees
 from surefind.testing import FUSER_ROWS, rankings_of
 from surefind.train.gain import shrink
 from surefind.train.material import parts, simplex

@@ -25,9 +25,8 @@ from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
-from surefind.fuse.learned import Learned
-from surefind.fusion.loading import load_predictor
-from surefind.fusion.predictors import MLP, Weigher
+from surefind.fuse.learned import Learned, load_predictor
+from surefind.fuse.support.predictors import MLP, Weigher
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.store.lock import training_lock

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.fusion.features import Rarity
-from surefind.fusion.lambdamart import REORDERED, SCALE, LambdaMART, candidate_names, candidates, corrected
-from surefind.fusion.predictors import blend
-from surefind.fusion.provenance import alike
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import Rarity
+from surefind.fuse.support.lambdamart import REORDERED, SCALE, LambdaMART, candidate_names, candidates, corrected
+from surefind.fuse.support.predictors import blend
+from surefind.fuse.support.trees import Trees
+from surefind.inference.provenance import alike
 from surefind.protocols import SKETCH
 from surefind.testing import check_rankings, rankings_of
 from surefind.train.lambdamart import TREES, how_many

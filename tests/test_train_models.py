@@ -35,7 +35,8 @@ from surefind.train.export import export  # noqa: E402
 from surefind.train.job import TrainingJob  # noqa: E402
 from surefind.train.kept import keep, stopped_trainings  # noqa: E402
 from surefind.train.learning import TokenRows, TrainingSettings, _share, train  # noqa: E402
-from surefind.train.network import Network, Shape, load_network  # noqa: E402
+from surefind.train.network import Network, Shape  # noqa: E402
+from surefind.train.network_weights import load_network  # noqa: E402
 from surefind.train.neural import train_model  # noqa: E402
 from surefind.types import Chunk  # noqa: E402
 

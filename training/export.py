@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,9 +18,8 @@ from torch import Tensor
 
 from pack_weights import read_packed
 from surefind.train.export import export
-from surefind.train.network import Network, Shape
-from transformer import Shape as Upstream
-from transformer import upstream_state
+from surefind.train.network import Network
+from transformer import Shape, upstream_state
 
 sys.path.append(str(Path(__file__).parents[1] / "models" / "scripts"))
 from sample_texts import sample_texts
@@ -29,12 +29,9 @@ MAX_TOKENS = 256
 
 def load(start: Path, trained: dict[str, Tensor], ranks: bool, pooling: str = "mean") -> Network:
     """The network of a packed folder, with trained weights in place of its own."""
-    upstream = Upstream.read(start / "config.json")
     state = {**upstream_state(read_packed(start)), **trained}
     layers = 1 + max(int(key.split(".")[1]) for key in trained or state if key.startswith("layers."))
-    shape = Shape(
-        upstream.width, upstream.heads, layers, upstream.inner, upstream.vocabulary, len(state["positions.weight"])
-    )
+    shape = replace(Shape.read(start / "config.json"), layers=layers, positions=len(state["positions.weight"]))
     network = Network(shape, ranks, pooling)
     network.load_state_dict({key: state[key].float() for key in network.state_dict()})
     return network
@@ -43,7 +40,7 @@ def load(start: Path, trained: dict[str, Tensor], ranks: bool, pooling: str = "m
 def average(files: list[Path]) -> dict[str, Tensor]:
     """The mean of trained weights, by the names of a network."""
     states = [torch.load(file, map_location="cpu") for file in files]
-    return {key.removeprefix("body."): torch.stack([s[key].float() for s in states]).mean(0) for key in states[0]}
+    return {key: torch.stack([s[key].float() for s in states]).mean(0) for key in states[0]}
 
 
 def main() -> None:

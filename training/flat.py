@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pack_weights import read_packed
+from surefind.train.network import Layer, attention
 from tokens import CLS, SEP, Tokens, in_family
-from transformer import Layer, Shape, Transformer, buckets, upstream_state
+from transformer import Shape, Transformer, fitting, upstream_state
 
 Blocks = tuple[tuple[int, int], ...]
 """The number of texts and the length of each block."""
@@ -48,43 +49,36 @@ class FlatLayer(Layer):
         for (rows, length), bias in zip(blocks, biases, strict=True):
             part = joined[first : first + rows * length].view(rows, length, 3, self.heads, -1)
             query, key, value = part.permute(2, 0, 3, 1, 4)
-            found = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
+            found = attention(query, key, value, bias)
             context.append(found.transpose(1, 2).reshape(rows * length, -1))
             first += rows * length
-        x = self.attention_norm(self.out(torch.cat(context)) + x)
-        return self.norm(self.down(functional.gelu(self.up(x))) + x)
+        return self.after_attention(x, torch.cat(context))
 
 
 class FlatEncoder(Transformer):
     """A sentence encoder. Its weights have the names of `Transformer`."""
 
-    def __init__(self, shape: Shape, pool: str = "mean") -> None:
-        """`pool`: what becomes the vector of a text, the `mean` of its tokens' states or the `first` state."""
-        super().__init__(shape, pools=False)
-        self.pool = pool
-        self.layers = nn.ModuleList(FlatLayer(shape, 0.0) for _ in range(shape.layers))
+    def __init__(self, shape: Shape, pooling: str = "mean") -> None:
+        """`pooling`: what becomes the vector of a text, the `mean` of its tokens' states or that of [CLS] (`cls`)."""
+        super().__init__(shape, pooling=pooling)
+        self.layers = nn.ModuleList(FlatLayer(shape) for _ in range(shape.layers))
 
     def forward(self, batch: Batch) -> Tensor:  # type: ignore[override]
         """The vector of each text, of unit length."""
-        first = 2 if self.relative is not None else 0
-        x = self.words(in_family(batch.ids, self.shape.family)) + self.positions(batch.places + first)
+        x = self.words(in_family(batch.ids, self.shape.family)) + self.positions(batch.places + self.first_position)
         x = self.norm(x if self.types is None else x + self.types.weight[0])
         biases = [self._bias(*block, x) for block in batch.blocks]
         for layer in self.layers:
             x = layer(x, batch.blocks, biases)
-        return functional.normalize(self._pooled(x, batch.blocks), dim=1)
+        return self.vectors(self._pooled(x, batch.blocks))
 
     def _bias(self, rows: int, length: int, x: Tensor) -> Tensor | None:
-        """What MPNet adds to attention scores, by the distance of two tokens."""
-        if self.relative is None:
-            return None
-        found: Tensor = self.relative(buckets(length, x.device)).permute(2, 0, 1)[None].to(x.dtype)
-        return found.expand(rows, -1, -1, -1)
+        return None if self.relative is None else self.relative_bias(length, x).expand(rows, -1, -1, -1)
 
     def _pooled(self, states: Tensor, blocks: Blocks) -> Tensor:
         parts = states.split([rows * length for rows, length in blocks])
         texts = [part.view(rows, length, -1) for part, (rows, length) in zip(parts, blocks, strict=True)]
-        return torch.cat([one[:, 0].float() if self.pool == "first" else one.float().mean(1) for one in texts])
+        return torch.cat([one[:, 0].float() if self.pooling == "cls" else one.float().mean(1) for one in texts])
 
 
 def block_of(tokens: Tokens, at: Tensor, length: int, before: Tensor | None = None) -> Tensor:
@@ -98,16 +92,15 @@ def block_of(tokens: Tokens, at: Tensor, length: int, before: Tensor | None = No
     return torch.cat(parts, 1)
 
 
-def load_encoder(folder: Path, device: str, layers: Sequence[int] | None = None, pool: str = "mean") -> FlatEncoder:
+def load_encoder(folder: Path, device: str, layers: Sequence[int] | None = None, pooling: str = "mean") -> FlatEncoder:
     """Reads an encoder; `layers`: only these layers of it."""
     shape = Shape.read(folder / "config.json")
     state = upstream_state(read_packed(folder))
-    state = {key: value for key, value in state.items() if not key.startswith("pooler.")}
     if layers is not None:
         state = picked(state, layers)
         shape = Shape(**{**vars(shape), "layers": len(layers)})
-    encoder = FlatEncoder(shape, pool)
-    encoder.load_state_dict(state)
+    encoder = FlatEncoder(shape, pooling)
+    encoder.load_state_dict(fitting(encoder, state))
     return encoder.to(device).eval()
 
 

@@ -23,7 +23,7 @@ from flat import embed, load_encoder
 from material import DEVICE, pair_scores, precision
 from measures import interval, macro
 from tokens import Tokens, pairs_batch
-from transformer import CrossEncoder
+from transformer import Transformer
 
 CHOOSING = ("covidqa-partial", "hotpotqa-sub", "policyqa", "squad2-dev-half")
 ALPHA, DEPTH, TOPS, BLENDS = 0.5, 50, (20, 50), (0.3, 0.5, 0.7, 1.0)
@@ -32,7 +32,7 @@ Scorer = Callable[[Collection, Tensor], Tensor]
 """(collection, passages of every question) -> their scores."""
 
 
-def by_network(model: CrossEncoder) -> Scorer:
+def by_network(model: Transformer) -> Scorer:
     @torch.no_grad()
     def score(collection: Collection, ids: Tensor) -> Tensor:
         model.eval()
@@ -128,7 +128,7 @@ def report(name: str, score: Scorer, work: Path, depth: int, out: Path | None) -
         np.savez_compressed(out / f"{name}-scores.npz", **flat)
 
 
-def judge(name: str, model: CrossEncoder, work: Path, out: Path | None, depth: int = DEPTH) -> None:
+def judge(name: str, model: Transformer, work: Path, out: Path | None, depth: int = DEPTH) -> None:
     report(name, by_network(model), work, depth, out)
 
 

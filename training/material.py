@@ -17,7 +17,7 @@ from colloquial import said
 from pack_weights import read_packed
 from pairs import HELD, MOST, Pairs, pairs_of
 from tokens import QUERY_TOKENS, Tokens, joined_tokens, pairs_batch, texts_batch, tokenise
-from transformer import CrossEncoder, Shape, Transformer, upstream_state
+from transformer import Shape, Transformer, fitting, upstream_state
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SEED = 42
@@ -74,13 +74,16 @@ def half_spoken(material: Material) -> tuple[Tokens, Callable[[Tensor], Tensor]]
     return both, lambda at: at + len(material.queries) * torch.randint(2, at.shape, device=at.device)
 
 
-def load_transformer(folder: Path, dropout: float = 0.0) -> Transformer:
-    """Reads a transformer. A sentence encoder without a pooler gets one that changes nothing."""
-    model = Transformer(Shape.read(folder / "config.json"), dropout)
+def load_transformer(folder: Path, ranks: bool = False, dropout: float = 0.0) -> Transformer:
+    """Reads an encoder; as a reranker if it `ranks`. Its head is random then, and a pooler that is missing changes
+    nothing."""
+    model = Transformer(Shape.read(folder / "config.json"), ranks, dropout=dropout)
     state = upstream_state(read_packed(folder))
-    if "pooler.weight" not in state:
+    if ranks and "pooler.weight" not in state:
         state |= {"pooler.weight": torch.eye(model.shape.width), "pooler.bias": torch.zeros(model.shape.width)}
-    model.load_state_dict(state)
+    missing = set(model.state_dict()) - set(state)
+    assert missing == ({"head.weight", "head.bias"} if ranks else set()), missing
+    model.load_state_dict({**model.state_dict(), **fitting(model, state)})
     return model.to(DEVICE)
 
 
@@ -104,15 +107,16 @@ def vectors(model: Transformer, tokens: Tokens, most: int, batch: int = 1024) ->
     with precision():
         for at in order.split(batch):
             ids, mask = texts_batch(tokens, at, model.shape.family, most)
-            result[at] = model.mean(ids, mask).half()
+            result[at] = model(ids, mask).half()
     return result
 
 
-def pair_scores(model: CrossEncoder, queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, parts: int) -> Tensor:
+def pair_scores(model: Transformer, queries: Tokens, q: Tensor, passages: Tokens, p: Tensor, parts: int) -> Tensor:
     """Scores pairs in `parts` passes, grouped by length so that short pairs are not padded to the longest."""
     order = torch.argsort(passages.length[p] + queries.length[q])
     scores = [
-        model(*pairs_batch(queries, q[at], passages, p[at], model.body.shape.family)) for at in order.chunk(parts)
+        model(*pairs_batch(queries, q[at], passages, p[at], model.shape.family)).float().squeeze(-1)
+        for at in order.chunk(parts)
     ]
     return torch.empty_like(scores[0].new_zeros(len(p))).scatter(0, order, torch.cat(scores))
 

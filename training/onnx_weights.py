@@ -23,6 +23,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
+from surefind.train.network_weights import float_weights
 from transformer import Shape, Transformer, upstream_state
 
 LEAST, LEAST_OF_BYTES = 0.99999, 0.97
@@ -50,14 +51,7 @@ class Graph:
         """A stored tensor as float; one of eight bits has its scale and zero point beside it."""
         if f"{name}_quantized" in self.stored:
             name = f"{name}_quantized"
-        if name not in self.stored:
-            return None
-        found = self.stored[name]
-        if found.dtype.itemsize > 1:
-            return found.astype(np.float32)
-        stem = name.removesuffix("_quantized")
-        zero = self.stored[f"{stem}_zero_point"].astype(np.float32)
-        return (found.astype(np.float32) - zero) * self.stored[f"{stem}_scale"]
+        return float_weights(self.stored, name) if name in self.stored else None
 
     def bias_after(self, node: NodeProto) -> np.ndarray:
         """What is added to a product, past the steps that bring it back from eight bits."""
@@ -89,7 +83,7 @@ def weights_of(graph: Graph) -> dict[str, Tensor]:
 
 
 def lowest_cosine(file: Path, config: Path, tokenizer_file: Path, weights: dict[str, Tensor]) -> float:
-    model = Transformer(Shape.read(config), pools=False)
+    model = Transformer(Shape.read(config))
     model.load_state_dict(upstream_state(weights))
     model.eval()
     session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
@@ -102,7 +96,7 @@ def lowest_cosine(file: Path, config: Path, tokenizer_file: Path, weights: dict[
         inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
         theirs = session.run(["last_hidden_state"], {k: v for k, v in inputs.items() if k in wanted})[0][0].mean(0)
         with torch.no_grad():
-            ours = model.mean(torch.from_numpy(ids), torch.ones(ids.shape, dtype=torch.bool))[0].numpy()
+            ours = model(torch.from_numpy(ids), torch.ones(ids.shape, dtype=torch.bool))[0].numpy()
         cosines.append(float(ours @ theirs / np.linalg.norm(theirs)))
     return min(cosines)
 

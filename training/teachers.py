@@ -18,15 +18,15 @@ _SEARCH = "Represent this sentence for searching relevant passages: "
 
 @dataclass(frozen=True)
 class Use:
-    pool: str = "mean"
+    pooling: str = "mean"
     question: str = ""
     """What comes before a question."""
     passage: str = ""
 
 
 USES = {
-    "bge": Use("first", _SEARCH),
-    "arctic": Use("first", _SEARCH),
+    "bge": Use("cls", _SEARCH),
+    "arctic": Use("cls", _SEARCH),
     "e5": Use("mean", "query: ", "passage: "),
     "gte": Use(),
     "mpnet": Use(),
@@ -37,7 +37,7 @@ USES = {
 class Teacher:
     def __init__(self, folder: Path, device: str) -> None:
         use = USES.get(folder.name, Use())
-        self.encoder: FlatEncoder = load_encoder(folder, device, pool=use.pool)
+        self.encoder: FlatEncoder = load_encoder(folder, device, pooling=use.pooling)
         if device == "cuda":
             self.encoder.half()
         self._before = {

@@ -22,7 +22,7 @@ from judge_rerankers import judge
 from material import DEVICE, SEED, Clock, half_spoken, load_transformer, one_pass, optimizer_of, pair_scores, precision
 from parts import write_parts
 from train_teacher import YES_OR_NO, yes_or_no
-from transformer import CrossEncoder
+from transformer import Transformer
 
 GROUPS, LISTED, PARTS = 64, 8, 6
 FAR = -1e4
@@ -36,13 +36,13 @@ def loss_of(scores: Tensor, teacher: Tensor, clear: Tensor) -> Tensor:
     return hard + YES_OR_NO * yes_or_no(scores, clear) + soft
 
 
-def load_student(work: Path, source: str, dropout: float) -> CrossEncoder:
+def load_student(work: Path, source: str, dropout: float) -> Transformer:
     folder, _, file = source.partition(":")
-    model = CrossEncoder(load_transformer(work / folder, dropout)).to(DEVICE)
+    model = load_transformer(work / folder, ranks=True, dropout=dropout)
     if file:
         trained = torch.load(work / file, map_location=DEVICE)
         model.load_state_dict({**model.state_dict(), **{key: value.float() for key, value in trained.items()}})
-    model.body.words.requires_grad_(False)
+    model.words.requires_grad_(False)
     return model
 
 
@@ -62,7 +62,7 @@ def main() -> None:
     material = torch.load(work / "material.pt", weights_only=False)
     mined = torch.load(work / "candidates.pt", map_location=DEVICE)
     usable = mined["candidates"] >= 0
-    teacher = CrossEncoder(load_transformer(work / arguments.teacher)).to(DEVICE).eval()
+    teacher = load_transformer(work / arguments.teacher, ranks=True).eval()
     teacher.load_state_dict(torch.load(work / "teacher.pt", map_location=DEVICE))
     sources = dict(one.split("=", 1) for one in arguments.students)
     students = {name: load_student(work, source, arguments.dropout).train() for name, source in sources.items()}
@@ -100,7 +100,7 @@ def main() -> None:
     steps = clock.steps // len(students)
     print(f"{steps} steps of {GROUPS} groups ({steps * GROUPS / len(order):.2f} passes)", flush=True)
     for name, model in students.items():
-        changed = {key: value for key, value in model.state_dict().items() if key != "body.words.weight"}
+        changed = {key: value for key, value in model.state_dict().items() if key != "words.weight"}
         torch.save(changed, work / f"{name}.pt")
         if arguments.out:
             write_parts(changed, arguments.out, name)

@@ -21,7 +21,6 @@ from torch.nn import functional
 from judge_rerankers import judge
 from material import DEVICE, SEED, Clock, half_spoken, load_transformer, one_pass, optimizer_of, pair_scores, precision
 from parts import write_parts
-from transformer import CrossEncoder
 
 GROUPS, NEGATIVES, PARTS = 64, 7, 4
 YES_OR_NO = 0.5
@@ -48,10 +47,10 @@ def main() -> None:
     material = torch.load(arguments.work / "material.pt", weights_only=False)
     mined = torch.load(arguments.work / "candidates.pt", map_location=DEVICE)
     usable = (mined["candidates"] >= 0) & ~mined["doubtful"]
-    model = CrossEncoder(load_transformer(arguments.work / arguments.model, dropout=0.1)).to(DEVICE)
-    if model.body.relative is not None:
-        model.body.relative.weight.requires_grad_(False)  # the fast attention kernel needs a bias without gradient
-    model.body.words.requires_grad_(False)
+    model = load_transformer(arguments.work / arguments.model, ranks=True, dropout=0.1)
+    if model.relative is not None:
+        model.relative.weight.requires_grad_(False)  # the fast attention kernel needs a bias without gradient
+    model.words.requires_grad_(False)
     optimizer = optimizer_of(model, arguments.rate)
     queries, chosen = half_spoken(material)
     clock = Clock(arguments.seconds, arguments.rate)
@@ -82,7 +81,7 @@ def main() -> None:
     print(f"{clock.steps} steps of {GROUPS} groups ({clock.steps * GROUPS / len(order):.2f} passes)", flush=True)
     torch.save(model.state_dict(), arguments.work / "teacher.pt")
     if arguments.out:
-        changed = {key: value for key, value in model.state_dict().items() if key != "body.words.weight"}
+        changed = {key: value for key, value in model.state_dict().items() if key != "words.weight"}
         write_parts(changed, arguments.out, "teacher")
     if arguments.depth:
         judge("teacher", model, arguments.work, arguments.out, arguments.depth)

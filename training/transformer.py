@@ -1,7 +1,7 @@
-"""Implements BERT and MPNet with `scaled_dot_product_attention`, for training on one accelerator.
+"""The networks of training: BERT of `surefind.train.network`, and MPNet, which has a bias of relative positions and
+no token types.
 
-One class serves both: MPNet has a relative position bias and no token types. Upstream weights are loaded by name;
-`python transformer.py MODEL_FOLDER` compares this implementation with `transformers`.
+`python transformer.py MODEL_FOLDER` compares both with `transformers`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
-from torch.nn import functional
+
+from surefind.train import network, network_weights
+
+_MPNET_NAMES = {
+    "encoder.relative_attention_bias": "relative",
+    "attention.attn.q": "query",
+    "attention.attn.k": "key",
+    "attention.attn.v": "value",
+    "attention.attn.o": "out",
+    "attention.LayerNorm": "attention_norm",
+}
 
 
 @dataclass(frozen=True)
-class Shape:
-    width: int
-    heads: int
-    layers: int
-    inner: int
-    vocabulary: int
-    positions: int
-    epsilon: float
-    family: str
+class Shape(network.Shape):
+    family: str = "bert"
     """`bert` or `mpnet`."""
 
     @classmethod
@@ -45,81 +48,34 @@ class Shape:
         )
 
 
-class Layer(nn.Module):
-    def __init__(self, shape: Shape, dropout: float) -> None:
-        super().__init__()
-        width = shape.width
-        self.heads, self.dropout = shape.heads, dropout
-        self.query, self.key, self.value, self.out = (nn.Linear(width, width) for _ in range(4))
-        self.attention_norm = nn.LayerNorm(width, eps=shape.epsilon)
-        self.up = nn.Linear(width, shape.inner)
-        self.down = nn.Linear(shape.inner, width)
-        self.norm = nn.LayerNorm(width, eps=shape.epsilon)
+class Transformer(network.Network):
+    """An encoder, or a reranker if it `ranks`. For MPNet, `tokens.py` shifts BERT's ids to MPNet's vocabulary."""
 
-    def split(self, x: Tensor) -> Tensor:
-        return x.view(x.size(0), x.size(1), self.heads, -1).transpose(1, 2)
+    shape: Shape
 
-    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
-        context = context.transpose(1, 2).reshape(x.shape)
-        x = self.attention_norm(self._drop(self.out(context)) + x)
-        return self.norm(self._drop(self.down(functional.gelu(self.up(x)))) + x)
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return functional.dropout(x, self.dropout, self.training) if self.dropout else x
-
-
-class Transformer(nn.Module):
-    """Turns token ids and a mask into hidden states. For MPNet, `tokens.py` shifts BERT's ids to MPNet's vocabulary."""
-
-    def __init__(self, shape: Shape, dropout: float = 0.0, pools: bool = True) -> None:
-        """`pools`: with the pooler, which cross-encoders use and sentence encoders do not."""
-        super().__init__()
-        self.shape = shape
-        self.words = nn.Embedding(shape.vocabulary, shape.width)
-        self.positions = nn.Embedding(shape.positions, shape.width)
-        self.types = nn.Embedding(2, shape.width) if shape.family == "bert" else None
+    def __init__(self, shape: Shape, ranks: bool = False, pooling: str = "mean", dropout: float = 0.0) -> None:
+        super().__init__(shape, ranks, pooling, dropout)
         self.relative = nn.Embedding(32, shape.heads) if shape.family == "mpnet" else None
-        self.norm = nn.LayerNorm(shape.width, eps=shape.epsilon)
-        self.layers = nn.ModuleList(Layer(shape, dropout) for _ in range(shape.layers))
-        if pools:
-            self.pooler = nn.Linear(shape.width, shape.width)
-
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
-        first = 2 if self.relative is not None else 0
-        places = torch.arange(first, first + ids.size(1), device=ids.device)
-        x = self.words(ids) + self.positions(places)
-        if self.types is not None:
-            x = x + self.types(types if types is not None else torch.zeros_like(ids))
-        x = self.norm(x)
-        bias = torch.zeros(mask.shape, device=x.device).masked_fill(~mask, -1e4)[:, None, None, :]
-        bias = bias.expand(-1, self.shape.heads, ids.size(1), -1)
         if self.relative is not None:
-            bias = bias + self.relative(buckets(ids.size(1), ids.device)).permute(2, 0, 1)[None]
-        bias = bias.to(torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype)
-        for layer in self.layers:
-            x = layer(x, bias)
-        return x
+            self.types = None
 
-    def mean(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """The unit vector of each text, by mean pooling and L2 normalisation."""
-        kept = mask.unsqueeze(-1).float()
-        x = self(ids, mask).float()
-        return functional.normalize((x * kept).sum(1) / kept.sum(1).clamp(min=1e-9), dim=1)
+    @property
+    def first_position(self) -> int:
+        return 0 if self.relative is None else 2
 
+    def embedded(self, input_ids: Tensor, token_type_ids: Tensor) -> Tensor:
+        if self.relative is None:
+            return super().embedded(input_ids, token_type_ids)
+        places = self.position_ids[:, self.first_position : self.first_position + input_ids.size(1)]
+        return self.norm(self.words(input_ids) + self.positions(places))
 
-class CrossEncoder(nn.Module):
-    """Scores a pair: the [CLS] state, through the pooler, becomes one number."""
+    def bias(self, attention_mask: Tensor, x: Tensor) -> Tensor:
+        bias = super().bias(attention_mask, x)
+        return bias if self.relative is None else bias + self.relative_bias(x.size(1), x)
 
-    def __init__(self, body: Transformer) -> None:
-        super().__init__()
-        self.body = body
-        self.head = nn.Linear(body.shape.width, 1)
-
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
-        first = self.body(ids, mask, types)[:, 0]
-        return self.head(torch.tanh(self.body.pooler(first))).float().squeeze(-1)
+    def relative_bias(self, length: int, x: Tensor) -> Tensor:
+        """What MPNet adds to attention scores, by the distance of two tokens."""
+        return self.relative(buckets(length, x.device)).permute(2, 0, 1)[None].to(x.dtype)
 
 
 def buckets(length: int, device: torch.device, buckets: int = 32, furthest: int = 128) -> Tensor:
@@ -136,46 +92,14 @@ def buckets(length: int, device: torch.device, buckets: int = 32, furthest: int 
     return result + torch.where(distance < exact, distance, far)
 
 
-_NAMES = {
-    "embeddings.word_embeddings": "words",
-    "embeddings.position_embeddings": "positions",
-    "embeddings.token_type_embeddings": "types",
-    "embeddings.LayerNorm": "norm",
-    "encoder.relative_attention_bias": "relative",
-    "pooler.dense": "pooler",
-    "attention.self.query": "query",
-    "attention.self.key": "key",
-    "attention.self.value": "value",
-    "attention.output.dense": "out",
-    "attention.output.LayerNorm": "attention_norm",
-    "attention.attn.q": "query",
-    "attention.attn.k": "key",
-    "attention.attn.v": "value",
-    "attention.attn.o": "out",
-    "attention.LayerNorm": "attention_norm",
-    "intermediate.dense": "up",
-    "output.dense": "down",
-    "output.LayerNorm": "norm",
-}
-
-
 def upstream_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Renames upstream's tensors to the names in this file."""
-    state = {}
-    for key, tensor in tensors.items():
-        module, _, kind = key.rpartition(".")
-        if module.startswith("encoder.layer."):
-            _, _, layer, module = module.split(".", 3)
-            state[f"layers.{layer}.{_NAMES[module]}.{kind}"] = tensor.float()
-        elif module in _NAMES:
-            state[f"{_NAMES[module]}.{kind}"] = tensor.float()
-    return state
+    """Gives upstream's tensors the names of ours."""
+    return network_weights.upstream_state(tensors, _MPNET_NAMES)
 
 
-def load_upstream(folder: Path, dropout: float = 0.0) -> Transformer:
-    model = Transformer(Shape.read(folder / "config.json"), dropout)
-    model.load_state_dict(upstream_state(load_file(folder / "model.safetensors")))
-    return model
+def fitting(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The weights that a network has: a sentence encoder has no pooler, for example."""
+    return {key: value for key, value in state.items() if key in model.state_dict()}
 
 
 def _compare(folder: Path) -> None:
@@ -183,12 +107,16 @@ def _compare(folder: Path) -> None:
     from transformers import AutoModel
 
     reference = AutoModel.from_pretrained(folder).eval()
-    ours = load_upstream(folder).eval()
+    ours = Transformer(Shape.read(folder / "config.json")).eval()
+    ours.load_state_dict(fitting(ours, upstream_state(load_file(folder / "model.safetensors"))))
     ids = torch.randint(1000, 30000, (3, 40))
     mask = torch.arange(40)[None] < torch.tensor([40, 7, 25])[:, None]
     ids = ids.masked_fill(~mask, 0 if ours.shape.family == "bert" else 1)
+    states: list[Tensor] = []
+    ours.layers[-1].register_forward_hook(lambda layer, given, found: states.append(found))
     with torch.no_grad():
-        difference = reference(ids, attention_mask=mask.long()).last_hidden_state - ours(ids, mask)
+        ours(ids, mask)
+        difference = reference(ids, attention_mask=mask.long()).last_hidden_state - states[0]
     print(f"{folder.name}: greatest difference {difference[mask].abs().max():.2e}")
 
 

@@ -15,7 +15,7 @@ from surefind.exam.by_llm.necessity import answers
 from surefind.exam.by_llm.passages import SourcePassage
 from surefind.exam.by_llm.questions import read_questions
 from surefind.extract.llm import _read as read_entities
-from surefind.fusion.weighing import check_weights
+from surefind.fuse.support.weighing import check_weights
 from surefind.llm.address import Address
 from surefind.llm.anthropic import AnthropicChat
 from surefind.llm.openai import OpenAIChat

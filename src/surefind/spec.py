@@ -199,7 +199,8 @@ def _plugins(kind: str) -> dict[str, EntryPoint]:
 @cache
 def _builtins(kind: str) -> frozenset[str]:
     package = importlib.import_module(KINDS[kind])
-    return frozenset(m.name for m in pkgutil.iter_modules(package.__path__) if not m.name.startswith("_"))
+    modules = pkgutil.iter_modules(package.__path__)
+    return frozenset(module.name for module in modules if not (module.ispkg or module.name.startswith("_")))
 
 
 def names(kind: str) -> list[str]:
@@ -215,9 +216,12 @@ def find(kind: str, name: str) -> type[Stage]:
         return next(c for c in vars(module).values() if isinstance(c, type) and c.__dict__.get("name") == name)
     if name in _plugins(kind):
         try:
-            return typing.cast(type[Stage], _plugins(kind)[name].load())
+            found = typing.cast(type[Stage], _plugins(kind)[name].load())
         except Exception as error:
             raise SpecError(f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}.") from error
+        if callable(getattr(found, "learnt", None)):  # without it, a benchmark would measure on training questions
+            raise SpecError(f"The plugin {name!r} defines learnt(). Call that method training_questions().")
+        return found
     raise SpecError(f"There is no {_NOUNS[kind]} called {name!r}. {choices(name, names(kind))}")
 
 

@@ -136,15 +136,3 @@ def about_parts(plan: Plan, asked: BoolArray, latency: Sequence[Mapping[str, Any
         "are estimates: those of the same pipeline without its reranker, plus the difference on the drawn questions. "
         f"To ask all questions: {command}."
     )
-
-
-def about_left_out(plan: Plan) -> str:
-    """Says which built-in pipelines were not compared, and how to compare them; "" if there is none."""
-    if not plan.left_out:
-        return ""
-    exam = ["--exam", plan.exam.name.removesuffix("-held-out")]
-    named = [word for name in ("hybrid", *plan.left_out) for word in ("-p", name)]
-    return (
-        f"Not compared: {', '.join(plan.left_out)}, because its second encoder would have to read all passages first, "
-        f"which takes minutes. To compare it: {shlex.join(['surefind', 'bench', *exam, *named])}."
-    )

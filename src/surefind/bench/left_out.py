@@ -1,10 +1,13 @@
-"""Questions of an exam that are not asked, and why."""
+"""What a benchmark leaves out, and why: questions of the exam, and built-in pipelines."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from surefind.bench.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,15 @@ def _questions(count: int) -> str:
 
 def _theirs(count: int) -> str:
     return "its passage is" if count == 1 else "their passages are"
+
+
+def about_left_out(plan: Plan) -> str:
+    """Says which built-in pipelines were not compared, and how to compare them; "" if there is none."""
+    if not plan.left_out:
+        return ""
+    exam = ["--exam", plan.exam.name.removesuffix("-held-out")]
+    named = [word for name in ("hybrid", *plan.left_out) for word in ("-p", name)]
+    return (
+        f"Not compared: {', '.join(plan.left_out)}, because its second encoder would have to read all passages first, "
+        f"which takes minutes. To compare it: {shlex.join(['surefind', 'bench', *exam, *named])}."
+    )

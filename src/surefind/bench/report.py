@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
-from surefind.bench.drawn import about_left_out, about_parts
+from surefind.bench.drawn import about_parts
 from surefind.bench.engine import Outcome
 from surefind.bench.graph_value import graph_value
+from surefind.bench.left_out import about_left_out
 from surefind.bench.llm_value import calls_of, cost_of, llm_value
 from surefind.bench.movement import Movement
 from surefind.bench.plan import short

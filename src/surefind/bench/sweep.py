@@ -15,8 +15,8 @@ import numpy as np
 from surefind.bench.engine import Outcome
 from surefind.exam.clusters import clusters_of
 from surefind.fuse.convex import Convex
+from surefind.fuse.support.predictors import blend
 from surefind.fuse.tm2c2 import TM2C2
-from surefind.fusion.predictors import blend
 from surefind.measure.lss import Labeller
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap

@@ -15,8 +15,8 @@ from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery
 from surefind.kb import KnowledgeBase
 from surefind.protocols import OnProgress
+from surefind.search.confidence import signals_of
 from surefind.search.pipeline import Pipeline
-from surefind.search.sure import signals_of
 from surefind.store.backend import View
 from surefind.types import BoolArray, Effort, Floats, Query
 

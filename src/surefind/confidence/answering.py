@@ -18,7 +18,7 @@ from surefind.confidence.predictor import LogisticModel
 from surefind.confidence.signals import NAMES, Kind
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError
-from surefind.fusion.provenance import MIN_SHARED, alike
+from surefind.inference.provenance import MIN_SHARED, alike
 from surefind.protocols import Corpus, Retriever
 from surefind.store.version import FileVersion, file_version
 from surefind.types import Floats

@@ -10,33 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.embed.minilm import bundled
-from surefind.protocols import Progress
-from surefind.spec import Stage
+from surefind.embed._bundled import BundledEncoder
 from surefind.types import FloatArray
 
 _PREFIX = "Represent this sentence for searching relevant passages: "
 
 
 @dataclass(frozen=True)
-class Arctic(Stage):
-    kind: ClassVar[str] = "embed"
+class Arctic(BundledEncoder):
     name: ClassVar[str] = "arctic"
-
-    @property
-    def dimension(self) -> int:
-        return bundled("arctic").dimension
-
-    @property
-    def fingerprint(self) -> str:
-        return bundled("arctic").fingerprint
 
     @property
     def query_fingerprint(self) -> str:
         return f"prefixed({self.fingerprint}, {_PREFIX!r})"
 
-    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
-        return bundled("arctic").embed(texts, progress)
-
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        return bundled("arctic").embed([_PREFIX + text for text in texts])
+        return self.embed([_PREFIX + text for text in texts])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 from surefind import spec
+from surefind.abilities import declared
 from surefind.errors import MissingPartError
+from surefind.files.formats import FORMATS, FileFormat
 from surefind.protocols import Reader
 
 
@@ -21,15 +23,18 @@ class Readers:
     specs: tuple[str, ...] = ()
 
     @cached_property
-    def by_name(self) -> dict[str, Reader]:
-        made = {name: cast(Reader, spec.make("read", name)) for name in spec.names("read")}
-        for text in self.specs:
-            made[spec.parse_spec(text)[0]] = cast(Reader, spec.make("read", text))
-        return made
+    def by_name(self) -> Mapping[str, Reader]:
+        """The readers. One that is not among `specs` is made when it is first asked for."""
+        return _ReadersByName({spec.parse_spec(text)[0]: spec.make("read", text) for text in self.specs})
 
     @cached_property
-    def _by_suffix(self) -> dict[str, Reader]:
-        return {suffix: reader for reader in self.by_name.values() for suffix in reader.suffixes}
+    def _by_suffix(self) -> dict[str, str]:
+        return {suffix: name for name in spec.names("read") for suffix in _format(name).suffixes}
+
+    @cached_property
+    def needs(self) -> list[str]:
+        """The modules that any reader imports and that an extra installs."""
+        return sorted({module for name in spec.names("read") for module in _format(name).needs})
 
     def find(self, name: str) -> Reader | None:
         """Returns the reader for the file's whole name, or else for the longest known suffix of the name, or None."""
@@ -37,10 +42,24 @@ class Readers:
         found, dot = self._by_suffix.get(base), base.find(".")
         while found is None and dot >= 0:
             found, dot = self._by_suffix.get(base[dot:]), base.find(".", dot + 1)
-        return found
+        return None if found is None else self.by_name[found]
 
     def suffixes(self) -> list[str]:
         return sorted(self._by_suffix)
+
+
+class _ReadersByName(dict[str, Reader]):
+    def __missing__(self, name: str) -> Reader:
+        reader = self[name] = cast(Reader, spec.make("read", name))
+        return reader
+
+
+def _format(name: str) -> FileFormat:
+    """The format of a reader; a plugin declares it in its class."""
+    if name in FORMATS:
+        return FORMATS[name]
+    reader = cast(Reader, spec.make("read", name))
+    return FileFormat(reader.suffixes, declared(reader).needs, declared(reader).extra)
 
 
 def need(modules: Sequence[str], extra: str) -> None:

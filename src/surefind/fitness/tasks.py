@@ -22,7 +22,7 @@ from surefind.exam.by_llm.questions import SCHEMA, read_questions, single_prompt
 from surefind.extract.llm import LLM
 from surefind.fitness.cases import Fact, cases, facts, lists
 from surefind.fuse.llm_weights import LLMWeights
-from surefind.fusion.weighing import even_weights
+from surefind.fuse.support.weighing import even_weights
 from surefind.llm.ask import ask
 from surefind.llm.many import map_calls
 from surefind.llm.readings import position_bias

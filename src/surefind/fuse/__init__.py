@@ -1,1 +1,1 @@
-"""Fusers: several rankings of the same queries -> one. One method per file; `surefind.fusion` holds the shared code."""
+"""Fusers: several rankings of the same queries -> one. One method per file; `support` holds the shared code."""

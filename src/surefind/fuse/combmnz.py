@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.fusion.join import join, min_max
+from surefind.fuse.support.join import join, min_max
 from surefind.spec import Stage
 from surefind.types import Rankings
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from surefind.fusion.join import dense_weights, join, min_max
+from surefind.fuse.support.join import dense_weights, join, min_max
 from surefind.spec import Stage, require
 from surefind.types import Rankings
 

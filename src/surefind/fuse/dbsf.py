@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.fusion.join import join, present, weights_for, z_scores
+from surefind.fuse.support.join import join, present, weights_for, z_scores
 from surefind.spec import Stage, require
 from surefind.types import Floats, Rankings
 

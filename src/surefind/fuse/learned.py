@@ -4,14 +4,14 @@
 
 The model is read once from the knowledge base's models. It is valid for the retrievers (with their parameters and in
 their order), the layout and the documents that it was trained on. Otherwise it raises an error that names what changed
-(`fusion.provenance`). `missing` must be as in training.
+(`inference.provenance`). `missing` must be as in training.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from surefind.disk.sealed import check_files, read_sealed
 from surefind.errors import SpecError, StoreError
-from surefind.fusion.provenance import differences, drift
+from surefind.inference.provenance import differences, drift
 from surefind.protocols import Corpus, Retriever, Services
 from surefind.running.cache import BoundedCache
 from surefind.running.notes import note
@@ -28,7 +28,7 @@ from surefind.store.version import FileVersion, find_named
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.fusion.predictors import FusionPredictor
+    from surefind.fuse.support.predictors import FusionPredictor
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
@@ -127,10 +127,19 @@ def _damaged(path: Path, error: Exception) -> StoreError:
 @lru_cache(maxsize=8)
 def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], FusionPredictor]:
     """Reads the manifest and the model. `version` is part of the cache key, so a retrained model is read again."""
-    from surefind.fusion.loading import load_predictor
-
     try:
         manifest = read_manifest(path)
         return manifest, load_predictor(manifest["model"], path.parent)
     except (OSError, ValueError, KeyError) as error:
         raise _damaged(path, error) from error
+
+
+def load_predictor(kind: str, folder: Path) -> FusionPredictor:
+    """Opens a trained model from its folder."""
+    from surefind.fuse.support.lambdamart import LambdaMART
+    from surefind.fuse.support.predictors import MLP, Chooser, Ridge, XGBoost
+
+    loaders: dict[str, Callable[[Path], FusionPredictor]] = {
+        model.kind: model.load for model in (LambdaMART, Ridge, MLP, XGBoost, Chooser)
+    }
+    return loaders[kind](folder)

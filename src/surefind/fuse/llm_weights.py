@@ -11,7 +11,7 @@
 The weights are checked: one for each ranking, each from 0 to 1; they are scaled to sum to 1.
 
 By default the model is asked twice, the second time with the rankings in the reverse order, and moves even weights
-(dense .425, lexical .425, graph .15) half as far as both answers do (`surefind.fusion.weighing.agreed`): two calls per
+(dense .425, lexical .425, graph .15) half as far as both answers do (`support.weighing.agreed`): two calls per
 query. If one of them has no weights, the even ones apply. With reverse=false the model is asked once, as in the study:
 its weights are used as they are, and if they are wrong, the study's rules apply: (dense .30, lexical .55, graph .15)
 for finance or numeric queries, (.55, .30, .15) for others.
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from surefind.errors import AnswerError, SpecError, SurefindError
-from surefind.fusion.weighing import (
+from surefind.fuse.support.weighing import (
     agreed,
     as_table,
     check_weights,
@@ -92,7 +92,7 @@ class LLMWeights(Stage):
         return frozenset(trained_prompt(services, self.examples, self.name).learnt if self.examples else ())
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        from surefind.fusion.predictors import blend
+        from surefind.fuse.support.predictors import blend
 
         weights = self.weights(queries, rankings, services)
         return blend(rankings, as_table(weights, len(rankings)), "minmax", k, self.name)

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.fusion.join import join, present, weights_for
+from surefind.fuse.support.join import join, present, weights_for
 from surefind.spec import Stage, require
 from surefind.types import Rankings
 

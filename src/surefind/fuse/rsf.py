@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.fusion.join import alpha_of, join, min_max, weights_for
+from surefind.fuse.support.join import alpha_of, join, min_max, weights_for
 from surefind.spec import Stage, require
 from surefind.types import Rankings, Signal
 

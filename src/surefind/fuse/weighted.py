@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from surefind.errors import SpecError
-from surefind.fusion.join import alpha_of, from_floor, join, min_max, weights_for
+from surefind.fuse.support.join import alpha_of, from_floor, join, min_max, weights_for
 from surefind.spec import Stage, require
 from surefind.types import Rankings, Signal
 

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from surefind.errors import SourceError
 from surefind.files.access_head import IN_RECORD
+from surefind.files.formats import FORMATS
 from surefind.files.inside import guarded
 from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
@@ -22,7 +23,7 @@ from surefind.types import Document
 class Beir(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "beir"
-    suffixes: ClassVar[tuple[str, ...]] = ("corpus.jsonl",)
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["beir"].suffixes
     checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:

@@ -14,19 +14,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from surefind.files.access_head import code_head
+from surefind.files.formats import CODE_LANGUAGES, FORMATS
 from surefind.files.inside import owner_if_alike
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import numbered
 from surefind.spec import Stage
 from surefind.types import Document, Place
 
-_LANGUAGES = {
-    ".py": "python", ".js": "javascript", ".mjs": "javascript", ".jsx": "jsx", ".ts": "typescript", ".tsx": "tsx",
-    ".java": "java", ".kt": "kotlin", ".scala": "scala", ".groovy": "groovy", ".go": "go", ".rs": "rust", ".c": "c",
-    ".h": "c", ".cc": "cpp", ".cpp": "cpp", ".hpp": "cpp", ".cs": "csharp", ".swift": "swift", ".rb": "ruby",
-    ".php": "php", ".pl": "perl", ".lua": "lua", ".r": "r", ".jl": "julia", ".sh": "bash", ".bash": "bash",
-    ".ps1": "powershell", ".sql": "sql", ".proto": "protobuf", ".tf": "hcl", ".ex": "elixir", ".hs": "haskell",
-}  # fmt: skip
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|sealed|override|virtual|"
     r"inline|open|data|case|unsafe|extern|const|partial|declare|suspend|pub(?:\([^)]*\))?)\s+)*"
@@ -61,13 +55,13 @@ _MAX_LINE_CHARS = 2000
 class Code(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "code"
-    suffixes: ClassVar[tuple[str, ...]] = tuple(sorted(_LANGUAGES))
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["code"].suffixes
     checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path)
         groups = owner_if_alike(document_id, code_head(source))
-        language = _LANGUAGES[path.suffix.lower()]
+        language = CODE_LANGUAGES[path.suffix.lower()]
         text, places = _joined(_sections(source, language))
         yield Document(document_id, text, path.name, "markdown", acl=groups, places=places)
 

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from surefind.errors import SourceError
 from surefind.files.access_head import access_name
+from surefind.files.formats import FORMATS
 from surefind.files.inside import owner_if_alike, owner_only
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import joined, numbered
@@ -32,7 +33,7 @@ _SEPARATOR_LINE = re.compile(r"sep=(.)\n")
 class Csv(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "csv"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["csv"].suffixes
     checks_access: ClassVar[bool] = True
 
     delimiter: str = ""

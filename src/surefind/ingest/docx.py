@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
 
+from surefind.files.formats import FORMATS
 from surefind.files.readers import need
 from surefind.ingest._html import parse, to_markdown
 from surefind.ingest._package import check_package
@@ -25,9 +26,9 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 class Docx(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "docx"
-    suffixes: ClassVar[tuple[str, ...]] = (".docx",)
-    needs: ClassVar[tuple[str, ...]] = ("mammoth",)
-    extra: ClassVar[str] = "office"
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["docx"].suffixes
+    needs: ClassVar[tuple[str, ...]] = FORMATS["docx"].needs
+    extra: ClassVar[str] = FORMATS["docx"].extra
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)

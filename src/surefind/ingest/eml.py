@@ -15,6 +15,7 @@ from typing import Any, ClassVar, cast
 
 from surefind.errors import SourceError
 from surefind.files.access_head import access_name
+from surefind.files.formats import FORMATS
 from surefind.files.inside import guarded, owner_only, read_inside, scope
 from surefind.files.opening import read_file
 from surefind.spec import Stage
@@ -27,7 +28,7 @@ _HEADERS = ("From", "To", "Cc", "Date")
 class Eml(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "eml"
-    suffixes: ClassVar[tuple[str, ...]] = (".eml",)
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["eml"].suffixes
 
     attachments: bool = True
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.files.access_head import is_access_key, resembles_access_key
+from surefind.files.formats import FORMATS
 from surefind.files.inside import owner_only
 from surefind.ingest._access_list import access_groups, with_access_only
 from surefind.ingest._decode import read_text
@@ -25,7 +26,7 @@ _ADVICE = 'write <meta name="acl" content="group">, or content="public" if every
 class Html(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "html"
-    suffixes: ClassVar[tuple[str, ...]] = (".html", ".htm", ".xhtml")
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["html"].suffixes
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path, _declared)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from surefind.errors import SourceError
 from surefind.files.access_head import IN_RECORD, access_name, is_access_key
+from surefind.files.formats import FORMATS
 from surefind.files.inside import complain, guarded, owner_only
 from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
@@ -34,7 +35,7 @@ _NOTHING: tuple[Any, ...] = (None, "", [], {})
 class Json(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "json"
-    suffixes: ClassVar[tuple[str, ...]] = (".json", ".jsonl", ".ndjson")
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["json"].suffixes
     checks_access: ClassVar[bool] = True
 
     records: str = ""

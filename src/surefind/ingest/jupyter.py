@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from surefind.errors import SourceError
 from surefind.files.access_head import access_line
+from surefind.files.formats import FORMATS
 from surefind.files.inside import owner_only
 from surefind.ingest._access_list import record_groups
 from surefind.ingest._decode import read_text
@@ -28,7 +29,7 @@ _MAX_OUTPUT = 2000
 class Jupyter(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "jupyter"
-    suffixes: ClassVar[tuple[str, ...]] = (".ipynb",)
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["jupyter"].suffixes
 
     outputs: bool = True
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.files.formats import FORMATS
 from surefind.ingest._access_list import with_front_matter
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import source_lines
@@ -24,7 +25,7 @@ _CLOSING = re.compile(r"(?<=\s)#+$")
 class Markdown(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "markdown"
-    suffixes: ClassVar[tuple[str, ...]] = (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".md.erb")
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["markdown"].suffixes
     checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.formats import FORMATS
 from surefind.files.inside import complain
 from surefind.files.readers import need
 from surefind.ingest._places import joined
@@ -40,9 +41,9 @@ _SCANNED_TEXT, _SCANNED_AREA = 20, 0.3
 class Pdf(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "pdf"
-    suffixes: ClassVar[tuple[str, ...]] = (".pdf",)
-    needs: ClassVar[tuple[str, ...]] = ("liteparse",)
-    extra: ClassVar[str] = "pdf"
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["pdf"].suffixes
+    needs: ClassVar[tuple[str, ...]] = FORMATS["pdf"].needs
+    extra: ClassVar[str] = FORMATS["pdf"].extra
 
     ocr: bool = False
 

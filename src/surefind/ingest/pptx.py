@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.formats import FORMATS
 from surefind.files.readers import need
 from surefind.ingest._package import check_package
 from surefind.ingest._places import joined
@@ -27,9 +28,9 @@ _DEFAULT_TITLE = re.compile(r"|PowerPoint\W?\w+|\w+ (?:de )?PowerPoint", re.IGNO
 class Pptx(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "pptx"
-    suffixes: ClassVar[tuple[str, ...]] = (".pptx",)
-    needs: ClassVar[tuple[str, ...]] = ("pptx",)
-    extra: ClassVar[str] = "office"
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["pptx"].suffixes
+    needs: ClassVar[tuple[str, ...]] = FORMATS["pptx"].needs
+    extra: ClassVar[str] = FORMATS["pptx"].extra
 
     notes: bool = True
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from surefind.files.formats import FORMATS
 from surefind.files.readers import need
 from surefind.ingest._access_list import with_access_only
 from surefind.ingest._decode import read_text
@@ -60,9 +61,9 @@ _SETTINGS = {
 class Rst(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "rst"
-    suffixes: ClassVar[tuple[str, ...]] = (".rst", ".rest")
-    needs: ClassVar[tuple[str, ...]] = ("docutils",)
-    extra: ClassVar[str] = "rst"
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["rst"].suffixes
+    needs: ClassVar[tuple[str, ...]] = FORMATS["rst"].needs
+    extra: ClassVar[str] = FORMATS["rst"].extra
     checks_access: ClassVar[bool] = True
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:

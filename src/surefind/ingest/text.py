@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from surefind.files.formats import FORMATS
 from surefind.ingest._access_list import with_access_only
 from surefind.ingest._decode import SAVE_OR_SET_ENCODING, read_text
 from surefind.ingest._places import source_lines
@@ -18,7 +19,7 @@ from surefind.types import Document
 class Text(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "text"
-    suffixes: ClassVar[tuple[str, ...]] = (".txt", ".text", ".log")
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["text"].suffixes
     checks_access: ClassVar[bool] = True
 
     encoding: str = ""

@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 from surefind.errors import SourceError
 from surefind.files.access_head import access_name
+from surefind.files.formats import FORMATS
 from surefind.files.inside import owner_only
 from surefind.files.readers import need
 from surefind.ingest._package import check_package
@@ -36,9 +37,9 @@ _MERGED = re.compile(rb'<(?:\w+:)?mergeCell\b[^<>]*\bref="([A-Z0-9:]+)"')
 class Xlsx(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "xlsx"
-    suffixes: ClassVar[tuple[str, ...]] = (".xlsx", ".xlsm")
-    needs: ClassVar[tuple[str, ...]] = ("openpyxl",)
-    extra: ClassVar[str] = "office"
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["xlsx"].suffixes
+    needs: ClassVar[tuple[str, ...]] = FORMATS["xlsx"].needs
+    extra: ClassVar[str] = FORMATS["xlsx"].extra
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         need(self.needs, self.extra)

@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from surefind.errors import SourceError
+from surefind.files.formats import FORMATS
 from surefind.files.inside import OverLimitError, complain, read_inside, scope
 from surefind.files.scan import IGNORED
 from surefind.spec import Stage
@@ -29,7 +30,7 @@ _UNLIMITED_RATIO_BYTES = 1_000_000
 class Zip(Stage):
     kind: ClassVar[str] = "read"
     name: ClassVar[str] = "zip"
-    suffixes: ClassVar[tuple[str, ...]] = (".zip",)
+    suffixes: ClassVar[tuple[str, ...]] = FORMATS["zip"].suffixes
 
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         try:

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.exam.model import ExamQuery
-from surefind.fusion.features import TOP_RANKS, alpha_at
-from surefind.fusion.join import from_floor
+from surefind.fuse.support.features import TOP_RANKS, alpha_at
+from surefind.fuse.support.join import from_floor
 from surefind.store.backend import Spans
 from surefind.text.scripts import words
 from surefind.types import Floats, Rankings

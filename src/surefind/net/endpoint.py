@@ -106,7 +106,6 @@ class Endpoint:
 
     def _send(self, body: dict[str, Any], key: str, timeout: float, reported: float) -> Any:
         """`reported` is the time limit that an error names: for a last try that is cut short, that of all tries."""
-        import httpcore
         import httpx
 
         from surefind.net.deadline import until
@@ -115,16 +114,16 @@ class Endpoint:
         try:
             with until(time.monotonic() + timeout), self._connections.client() as client:
                 response = client.post(self.url, json=body, headers=self._headers(key), timeout=limits)
-        except httpcore.ConnectTimeout:
+        except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
-        except httpcore.TimeoutException:
+        except httpx.TimeoutException:
             what = f"did not answer within {reported:.3g} s"
             raise _RequestError(what, f"Raise timeout, or send less at once. {_AGAIN}", temporary=True) from None
-        except httpcore.ConnectError as error:
+        except httpx.ConnectError as error:
             raise self._unreachable(str(error)) from None
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError) as error:
+        except (httpx.NetworkError, httpx.ProtocolError, httpx.ProxyError) as error:
             raise _RequestError(f"broke the connection ({error})", _AGAIN, temporary=True) from None
-        except (httpcore.UnsupportedProtocol, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
         content = response.content
@@ -186,7 +185,7 @@ class Endpoint:
 
 
 def _open(connections: int, url: str) -> Any:
-    from surefind.net.transport import bounded_client
+    from surefind.net.deadline import bounded_client
 
     return bounded_client(connections, from_environment=not is_local(url))
 

@@ -23,10 +23,10 @@ from surefind.errors import (
     QueryError,
 )
 from surefind.protocols import Retriever, Services
+from surefind.search.confidence import UNKNOWN, confidence_of
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT, hits_of, passage_hit
 from surefind.search.pipeline import Pipeline
-from surefind.search.sure import UNKNOWN, confidence_of
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.facets import Facet

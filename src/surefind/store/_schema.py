@@ -5,6 +5,8 @@ from __future__ import annotations
 from surefind.store.checked import Format
 from surefind.store.checksums import Tables
 
+CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
+"""The columns of `chunks`."""
 TABLES = Tables(
     columns={
         "sources": ("id", "root", "name", "origin", "revision"),
@@ -12,21 +14,23 @@ TABLES = Tables(
             "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title",
             "format", "metadata", "acl", "places", "length", "state", "author", "created",
         ),
+        "texts": ("place", "text"),
         "layouts": ("id", "spec"),
+        "chunks": CHUNK,
         "problems": ("source", "path", "reason", "file", "size", "mtime_ns", "seen_ns", "reader"),
         "generations": ("number", "created", "documents", "contents", "author", "reason", "digest"),
         "indexes": ("key", "contents", "layout", "spec"),
         "counters": ("name", "value"),
     },
     keys={
-        "sources": ("id",), "versions": ("row",), "layouts": ("id",), "problems": ("source", "path"),
-        "generations": ("number",), "indexes": ("key", "contents"), "counters": ("name",),
+        "sources": ("id",), "versions": ("row",), "texts": ("place",), "layouts": ("id",),
+        "chunks": ("layout", "version", "seq"), "problems": ("source", "path"), "generations": ("number",),
+        "indexes": ("key", "contents"), "counters": ("name",),
     },
     counted={"sources": "id", "versions": "row", "layouts": "id", "generations": "number"},
+    long="texts",
 )  # fmt: skip
-"""The tables whose checksums are kept by triggers."""
-CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
-"""The columns of `chunks`."""
+"""The tables whose rows have checksums. Digests cover the others (`members`, `chunked`)."""
 NEVER = 2**62
 """The value of `members.removed` for a version that has not been removed."""
 BLOCK = 16_384
@@ -44,7 +48,7 @@ _STATEMENTS = (
     acl TEXT, places TEXT DEFAULT '[]', length INTEGER, state TEXT DEFAULT 'published', author TEXT DEFAULT '',
     created TEXT DEFAULT '')""",
     "CREATE INDEX versions_by_id ON versions (id)",
-    "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT, checksum INTEGER)",
+    "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT)",
     f"""CREATE TABLE members (
     version INTEGER, added INTEGER, removed INTEGER DEFAULT {NEVER}, PRIMARY KEY (version, added)) WITHOUT ROWID""",
     "CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE)",
@@ -52,7 +56,7 @@ _STATEMENTS = (
     layout INTEGER, version INTEGER, digest INTEGER, PRIMARY KEY (layout, version)) WITHOUT ROWID""",
     """CREATE TABLE chunks (
     layout INTEGER, version INTEGER, seq INTEGER, id INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, checksum INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
+    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
     """CREATE TABLE problems (
     source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
     seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path))""",
@@ -62,5 +66,5 @@ _STATEMENTS = (
     """CREATE TABLE indexes (
     key TEXT, contents INTEGER, layout TEXT, spec TEXT, PRIMARY KEY (key, contents)) WITHOUT ROWID""",
 )
-FORMAT = Format(5, _STATEMENTS, TABLES, {"catalogue": "abs(random())", "contents": "0"})
+FORMAT = Format(6, _STATEMENTS, TABLES, {"catalogue": "abs(random())", "contents": "0"})
 """The format of the catalogue."""

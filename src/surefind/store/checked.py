@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import NewerStoreError, StoreError
-from surefind.store.checksums import Tables, checksum, joined_checksum
+from surefind.store.checksums import Tables, checksum, joined_checksum, text_checksum
 from surefind.store.connection import BUSY_SECONDS, MEMORY, Connection, connect, transaction, version
 
 
@@ -129,7 +129,7 @@ class CheckedRows:
     def checked(self, table: str, row: Sequence[Any]) -> tuple[Any, ...]:
         """Returns a row, given with its checksum, without the checksum. Raises `DamagedError` if it does not match."""
         *values, seal = row
-        if seal != checksum(table, *values):
+        if seal != (text_checksum(*values) if table == self.tables.long else checksum(table, *values)):
             name = f"the document {values[1]!r}" if table == "versions" else f"row {values[0]!r}"
             raise self.damaged(f"{name} in the table {table} does not match its checksum")
         return tuple(values)

@@ -1,11 +1,16 @@
-"""The checksums of the catalogue and of the desk: one for each row, and what shows that a row is missing.
+"""The checksums of SQLite files: one for each row, and what shows that a row is missing.
 
-A row of a small table gets its checksum from a trigger, which first checks the row that it changes: a damaged row is
-never sealed again. The rows of `texts` and `chunks`, of which there are many, get theirs when they are inserted.
+Every row gets its checksum from a trigger, whichever statement writes it. A trigger also checks a row before it is
+changed: a damaged row is never sealed again.
 
 Lost rows: a counter holds the sum of the keys of a table, or of each group of its rows (`Tables`). In the catalogue, a
 generation has the digest of its set of documents, `chunked` the digest of the chunks of a version, and a version the
 length of its text.
+
+Other damage needs other means, each with a test in tests/test_damage.py or tests/test_desk_damage.py that fails without
+it: the checksum of the definitions of the tables (`checked`), the number of the last session for a file that is whole
+and too old (`session`), the hash of a document's content for text that was changed together with its checksum. Files
+that are no SQLite files have checksums of their own (`disk`).
 """
 
 from __future__ import annotations
@@ -39,8 +44,8 @@ def joined_checksum(text: bytes, table: str, values: int, length: int) -> int | 
 
 
 def text_checksum(place: int, text: str | bytes) -> int:
-    """Returns the checksum of a block of text, and of its key. Reading text takes most of a search's checks, and JSON
-    would take ten times as long."""
+    """Returns the checksum of a row of `texts`: of its key and a block of text. Reading text takes most of a search's
+    checks, and `checksum` would take three times as long."""
     data = text if isinstance(text, bytes) else str(text).encode()
     return zlib.crc32(data, zlib.crc32(place.to_bytes(8, "little", signed=True)))
 
@@ -62,13 +67,14 @@ def chunk_digest(layout: int, version: int, numbers: bytes) -> int:
 
 
 def register(db: sqlite3.Connection) -> None:
-    """Makes the function available that the triggers use."""
+    """Makes the functions available that the triggers use."""
     db.create_function("checksum", -1, checksum, deterministic=True)
+    db.create_function("text_checksum", 2, text_checksum, deterministic=True)
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of a SQLite file whose checksums are kept by triggers, and the statements that make these."""
+    """The tables of a SQLite file whose rows have checksums, and the statements that make these."""
 
     columns: Mapping[str, tuple[str, ...]]
     keys: Mapping[str, tuple[str, ...]]
@@ -78,10 +84,13 @@ class Tables:
     groups: Mapping[str, str] = field(default_factory=dict)
     """The counted tables that have a counter for each value of a column, so that some of the rows can be checked
     without the others. The counter is called by the table and the value."""
+    long: str = ""
+    """The table of keys and long texts, if there is one: its checksum is `text_checksum`."""
 
-    def checksum_of(self, table: str, alias: str = "") -> str:
+    def checksum_of(self, table: str, alias: str) -> str:
         """Returns the SQL expression of the checksum of a row."""
-        return f"checksum('{table}', {', '.join(f'{alias}{column}' for column in self.columns[table])})"
+        columns = ", ".join(f"{alias}{column}" for column in self.columns[table])
+        return f"text_checksum({columns})" if table == self.long else f"checksum('{table}', {columns})"
 
     def joined(self, table: str) -> str:
         """Returns the SQL expression that joins the values of a row, as `checksum` does."""

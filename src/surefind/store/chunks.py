@@ -77,8 +77,7 @@ class ChunkRows:
         digest = chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))
         self._db.execute("INSERT OR REPLACE INTO chunked VALUES (?, ?, ?)", (layout, version, digest))
         self._db.executemany(
-            f"INSERT OR REPLACE INTO chunks VALUES ({','.join('?' * (len(CHUNK) + 1))})",
-            ((*row, checksum("chunks", *row)) for row in rows),
+            f"INSERT OR REPLACE INTO chunks ({', '.join(CHUNK)}) VALUES ({','.join('?' * len(CHUNK))})", rows
         )
 
     def delete(self, versions: Iterable[int]) -> None:

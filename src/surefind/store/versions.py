@@ -59,11 +59,10 @@ class Versions:
         version = int(cursor.lastrowid or 0)
         text = document.text
         self._db.executemany(
-            "INSERT INTO texts VALUES (?, ?, ?)",
+            "INSERT INTO texts (place, text) VALUES (?, ?)",
             (
-                (place, block, text_checksum(place, block))
+                ((version << BLOCK_BITS) + number, text[at : at + BLOCK])
                 for number, at in enumerate(range(0, max(1, len(text)), BLOCK))
-                for place, block in [((version << BLOCK_BITS) + number, text[at : at + BLOCK])]
             ),
         )
         self.hold(version, contents)

@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol
 
 from surefind.access import Access
 from surefind.bench.run import beir_base, known_item_exam
@@ -19,23 +18,27 @@ from surefind.protocols import OnProgress
 from surefind.study.desk import Collection, Options
 
 
-class WritesExam(Protocol):
-    """Writes the exam of a study from the documents that `access` admits, with the language model if `asks`. `agree` is
-    told the calls before the model is asked."""
-
-    def __call__(
-        self,
-        kb: KnowledgeBase,
-        access: Access,
-        asks: bool,
-        agree: Callable[[KnowledgeBase, Sequence[Calls]], None],
-        report: OnProgress | None,
-        tell: Callable[[str], None] | None,
-    ) -> Exam: ...
-
-
 def agreed(kb: KnowledgeBase, calls: Sequence[Calls]) -> None:
     """Agrees to any calls."""
+
+
+@dataclass(frozen=True)
+class ExamRequest:
+    """What a study writes its exam from."""
+
+    kb: KnowledgeBase
+    access: Access
+    """Admits the documents that questions are about."""
+    asks: bool
+    """Whether a language model may be asked."""
+    agree: Callable[[KnowledgeBase, Sequence[Calls]], None] = agreed
+    """Is told the calls before the model is asked."""
+    report: OnProgress | None = None
+    tell: Callable[[str], None] | None = None
+
+
+WritesExam = Callable[[ExamRequest], Exam]
+"""Writes the exam of a study."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ def open_collections(
     exams = [store.load(name) for name in wanted.exams]
     if not exams and not wanted.beir:
         asks = not wanted.offline and bool(base.services.llm.settings.model)
-        write = wanted.writes
-        made = write(base, wanted.access, asks, agree, report, tell) if write else None
+        request = ExamRequest(base, wanted.access, asks, agree, report, tell)
+        made = wanted.writes(request) if wanted.writes else None
         exams = [made or known_item_exam(base, access=wanted.access, tell=tell)]
     found = [_collection(exam.name, base, exam, wanted, ("--exam", _versioned(exam))) for exam in exams]
     for folder in wanted.beir:

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.errors import ExamError
-from surefind.fusion.features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
-from surefind.fusion.predictors import MLP, FusionPredictor, Ridge, XGBoost
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
+from surefind.fuse.support.predictors import MLP, FusionPredictor, Ridge, XGBoost
+from surefind.fuse.support.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.effects import effects, linear, points
 from surefind.train.material import Half, Material, one_thread, parts, sklearn, xgboost

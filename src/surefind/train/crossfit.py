@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from surefind.fusion.features import alpha_at, of_scores, of_words
-from surefind.fusion.predictors import Embed, Weigher
+from surefind.fuse.support.features import alpha_at, of_scores, of_words
+from surefind.fuse.support.predictors import Embed, Weigher
 from surefind.train.alpha import FOLDS, Data, folds, mlp_of, ridge_of, xgboost_of
 from surefind.train.material import Half, Rows
 from surefind.types import Floats

@@ -22,11 +22,11 @@ from surefind.exam.model import Exam
 from surefind.fuse.convex import Convex
 from surefind.fuse.learned import FORMAT, MANIFEST, TRAINING, question_key, read_manifest
 from surefind.fuse.rrf import RRF
+from surefind.fuse.support.features import alpha_at
+from surefind.fuse.support.predictors import Norm, Weigher
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.fuse.weighted import Weighted
-from surefind.fusion.features import alpha_at
-from surefind.fusion.predictors import Norm, Weigher
-from surefind.fusion.provenance import differences, drift
+from surefind.inference.provenance import differences, drift
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress, Retriever

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.access import Access
-from surefind.fusion.features import Rarity, rich, rich_names
-from surefind.fusion.predictors import Chooser, choose, with_candidates
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import Rarity, rich, rich_names
+from surefind.fuse.support.predictors import Chooser, choose, with_candidates
+from surefind.fuse.support.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.material import NORMS, Material, simplex, xgboost

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.fusion.features import Rarity
-from surefind.fusion.join import present
-from surefind.fusion.lambdamart import REORDERED, SCALE, LambdaMART, candidate_names, candidates, corrected
-from surefind.fusion.predictors import SOURCE, Norm, blend
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import Rarity
+from surefind.fuse.support.join import present
+from surefind.fuse.support.lambdamart import REORDERED, SCALE, LambdaMART, candidate_names, candidates, corrected
+from surefind.fuse.support.predictors import SOURCE, Norm, blend
+from surefind.fuse.support.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.alpha import SEED, Fitted, shap
 from surefind.train.gain import rarity_of, spread_folds

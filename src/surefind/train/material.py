@@ -26,7 +26,7 @@ from surefind.errors import ExamError, MissingPartError, SpecError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.relocate import relocate
 from surefind.exam.split import held_out
-from surefind.fusion.predictors import Norm, blend
+from surefind.fuse.support.predictors import Norm, blend
 from surefind.kb import KnowledgeBase
 from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.lss import Labeller

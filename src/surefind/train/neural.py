@@ -224,7 +224,7 @@ def _learn_network(
     from surefind.train.examples import examples_of
     from surefind.train.export import export
     from surefind.train.learning import train
-    from surefind.train.network import load_network
+    from surefind.train.network_weights import load_network
 
     examples = examples_of(material.pairs, negatives, material.chunks, job, start, margins)
     network, missing = load_network(start, job.kind == "reranker")

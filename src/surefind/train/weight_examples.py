@@ -15,7 +15,7 @@ import numpy as np
 from surefind import __version__
 from surefind.exam.model import Exam
 from surefind.fuse.learned import question_key
-from surefind.fusion.weighing import distributions, labels
+from surefind.fuse.support.weighing import distributions, labels
 from surefind.kb import KnowledgeBase
 from surefind.llm.trained import TrainedPrompt, Weighed, save_prompt
 from surefind.measure.names import Measure

@@ -15,8 +15,8 @@ import numpy as np
 from surefind.bench.plan import short
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
+from surefind.fuse.support.predictors import Norm
 from surefind.fuse.weighted import Weighted
-from surefind.fusion.predictors import Norm
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
 from surefind.protocols import OnProgress

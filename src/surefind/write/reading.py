@@ -18,7 +18,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from surefind.abilities import declared
 from surefind.errors import MissingPartError, SourceError
 from surefind.files.limits import FileLimits
 from surefind.files.opening import ReplacedError
@@ -82,8 +81,7 @@ class Reading:
 
     @cached_property
     def _circumstances(self) -> str:
-        needed = sorted({module for reader in self.readers.by_name.values() for module in declared(reader).needs})
-        there = [module for module in needed if find_spec(module) is not None]
+        there = [module for module in self.readers.needs if find_spec(module) is not None]
         return _short(f"{_RULES} {self.limits} {there}")
 
     def each(

@@ -9,18 +9,15 @@ in the paper's shares of five kinds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from surefind.access import Access
 from surefind.bench.plan import Contender, preset_module
 from surefind.bench.run import kept_exam
 from surefind.exam.by_llm.paraphrases import paraphrase_calls, write_paraphrases
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.shares import generate_in_shares
-from surefind.kb import KnowledgeBase
-from surefind.prompts.values import Calls
-from surefind.protocols import OnProgress
+from surefind.study.corpora import ExamRequest
 from surefind.study.declared import load_tables
 from surefind.study.desk import RunContext
 from surefind.study.scores import row_of, summary
@@ -48,27 +45,21 @@ _NAME = "context-layer"
 _SEED = 42
 
 
-def _exam(
-    kb: KnowledgeBase,
-    access: Access,
-    asks: bool,
-    agree: Callable[[KnowledgeBase, Sequence[Calls]], None],
-    report: OnProgress | None,
-    tell: Callable[[str], None] | None,
-) -> Exam:
+def _exam(request: ExamRequest) -> Exam:
     """Known-item questions in the shares of the paper; where there is a language model, it rewords the headings."""
-    model = kb.services.chat_name(None) if asks else ""
+    kb = request.kb
+    model = kb.services.chat_name(None) if request.asks else ""
 
     def write(documents: list[Document]) -> Exam:
         reworded: list[ExamQuery] = []
         if model:
             wanted = SHARES["heading_paraphrase"]
-            agree(kb, [paraphrase_calls(model, wanted)])
-            reworded = write_paraphrases(kb, documents, wanted, "", _SEED, report)
+            request.agree(kb, [paraphrase_calls(model, wanted)])
+            reworded = write_paraphrases(kb, documents, wanted, "", _SEED, request.report)
         return generate_in_shares(documents, SHARES, _NAME, reworded, _SEED)
 
     origin = f"study {_NAME} --seed {_SEED}{f', headings reworded by {model}' if model else ''}"
-    return kept_exam(kb, _NAME, origin, write, access, tell)
+    return kept_exam(kb, _NAME, origin, write, request.access, request.tell)
 
 
 def _contenders(desk: RunContext, before: Before) -> list[Contender]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from surefind.bench.plan import on_layout
-from surefind.fusion.features import SCORE_NAMES
+from surefind.fuse.support.features import SCORE_NAMES
 from surefind.measure.statistics import ALPHA
 from surefind.study.studies.agentic_kb import _paper as paper
 from surefind.study.studies.agentic_kb._chunking import DENSE

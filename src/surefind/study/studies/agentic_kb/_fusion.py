@@ -16,8 +16,8 @@ from surefind.bench.engine import Scored
 from surefind.bench.plan import Contender
 from surefind.errors import MissingPartError
 from surefind.exam.clusters import clusters_of
-from surefind.fusion.features import alpha_at
-from surefind.fusion.predictors import Weigher, blend
+from surefind.fuse.support.features import alpha_at
+from surefind.fuse.support.predictors import Weigher, blend
 from surefind.study.desk import RunContext
 from surefind.study.half import half_of
 from surefind.study.scores import plain_row, summary

@@ -9,7 +9,7 @@ import numpy as np
 
 from surefind.bench.movement import Movement
 from surefind.bench.plan import Contender
-from surefind.fusion.weighing import rule_weights
+from surefind.fuse.support.weighing import rule_weights
 from surefind.retrieve.entity_overlap import EntityOverlap
 from surefind.retrieve.sparse import Sparse
 from surefind.study.corpora import sampled

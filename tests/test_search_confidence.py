@@ -25,8 +25,8 @@ from surefind.confidence.signals import NAMES, overlap, signals, without_meaning
 from surefind.errors import QueryError
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.search.confidence import signals_of
 from surefind.search.pipeline import Pipeline
-from surefind.search.sure import signals_of
 from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import MemoryView, rankings_of

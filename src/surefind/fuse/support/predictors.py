@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.disk.arrays import read_archive
-from surefind.fusion.features import Rarity, alpha_at, of_scores, of_words, rich
-from surefind.fusion.join import from_floor, join, min_max
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import Rarity, alpha_at, of_scores, of_words, rich
+from surefind.fuse.support.join import from_floor, join, min_max
+from surefind.fuse.support.trees import Trees
 from surefind.types import FloatArray, Floats, Rankings
 
 Norm = Literal["floor", "minmax"]

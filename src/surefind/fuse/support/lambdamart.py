@@ -19,10 +19,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from surefind.fusion.features import Rarity, rich, rich_names
-from surefind.fusion.join import present
-from surefind.fusion.predictors import SOURCE, Embed, Norm, blend
-from surefind.fusion.trees import Trees
+from surefind.fuse.support.features import Rarity, rich, rich_names
+from surefind.fuse.support.join import present
+from surefind.fuse.support.predictors import SOURCE, Embed, Norm, blend
+from surefind.fuse.support.trees import Trees
 from surefind.types import PAD, Floats, Rankings
 
 REORDERED = 30

@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from surefind.fusion.join import from_floor
+from surefind.fuse.support.join import from_floor
 from surefind.text.scripts import words
 from surefind.types import PAD, Floats, Rankings, document_part
 
