@@ -543,13 +543,13 @@ def test_bench_asks_a_model_only_what_it_did_not_learn_from(
     plan = Plan((Contender("bm25", Pipeline.parse("bm25")), Contender("learned", learned)), exam, (NDCG,))
     report = run_bench(kb, plan, "").report
     asked = {query.id for query, out in zip(exam.queries, held_out(exam.queries), strict=True) if out}
-    assert set(report["query_ids"]) == asked
-    assert report["exam"]["name"] == "known-item-held-out"
-    (drawn,) = report["learned"]
-    assert (drawn["name"], drawn["model"], drawn["exam"]) == ("learned", "ridge", "known-item v1")
-    assert drawn["contributions"] == "|coefficient|"
-    assert set(drawn["importance"]) == {"words", "has_digits", "has_wh_word", "has_acronym"}
-    assert len(drawn["alphas"]) == len(asked)
+    assert set(report.query_ids) == asked
+    assert report.exam.name == "known-item-held-out"
+    (drawn,) = report.learned
+    assert (drawn.name, drawn.model, drawn.exam) == ("learned", "ridge", "known-item v1")
+    assert drawn.contributions == "|coefficient|"
+    assert set(drawn.importance) == {"words", "has_digits", "has_wh_word", "has_acronym"}
+    assert len(drawn.alphas) == len(asked)
 
 
 @pytest.mark.parametrize(("model", "features"), [("xgboost", 25), ("ndcg", 37), ("lambdamart", 0)])
@@ -558,9 +558,9 @@ def test_predicted_and_oracle_alphas_are_kept_for_the_report(
 ) -> None:
     about = Learned(f"{model}-known-item").about(kb.services)
     if model == "lambdamart":  # it predicts no weights
-        assert about["alphas"] == []
+        assert about.alphas == []
         return
-    stars, predicted, families = zip(*about["alphas"], strict=True)
+    stars, predicted, families = zip(*about.alphas, strict=True)
     assert list(stars) == pytest.approx(material.held.alphas, abs=1e-3)
     predictor = load_predictor(model, kb.data / "models" / f"{model}-known-item")
     assert isinstance(predictor, Weigher)
@@ -605,7 +605,7 @@ def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam:
     from surefind.bench.run import run_bench
 
     plan = Plan((Contender("bm25", Pipeline.parse("bm25")),), exam, (NDCG,))
-    assert len(run_bench(kb, plan, "").report["query_ids"]) == len(exam.queries)
+    assert len(run_bench(kb, plan, "").report.query_ids) == len(exam.queries)
 
 
 @pytest.fixture

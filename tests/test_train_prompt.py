@@ -154,7 +154,7 @@ def test_bench_asks_a_trained_prompt_only_what_it_did_not_learn_from(home: Home,
         step = f"bm25 >> llm_listwise(reverse=false, model={model}, top=4, keep=2, mode=meta, trained=mine)"
         plan = Plan(tuple(from_texts(["bm25", step], {})), exam, parse_measures(["RR@10"]))
         report = run_bench(kb, plan, "").report
-    assert report["exam"]["queries"] == sum(held_out(exam.queries))
+    assert report.exam.queries == sum(held_out(exam.queries))
 
 
 @pytest.mark.usefixtures("toys")

@@ -91,7 +91,7 @@ def reports(kb: KnowledgeBase) -> Any:
 
 def bench(kb: KnowledgeBase) -> Any:
     report = run_bench(kb, plan_for(ExamStore(kb.data / "exams").load("known-item", 1)), "surefind bench").report
-    return [(row["name"], row["measures"], row["scores"]) for row in report["rows"]], report["recommended"]
+    return [(row.name, row.measures, row.scores) for row in report.rows], report.recommended
 
 
 def models(kb: KnowledgeBase) -> Any:

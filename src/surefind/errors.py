@@ -8,7 +8,8 @@
     │   ├── SourceError            a folder or file cannot be synced
     │   ├── ConflictError          somebody else changed it meanwhile; nothing was overwritten
     │   ├── NotFoundError          there is no such passage or document, or the caller may not read it
-    │   └── ExamError              an exam cannot be read, written or found
+    │   ├── ExamError              an exam cannot be read, written or found
+    │   └── ReportVersionError     a report was written by another version of Surefind, or by another program
     ├── StoreError                 something is wrong with the knowledge base on disk           (exit 3)
     │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
     │   ├── LockedError            another process is writing
@@ -88,6 +89,10 @@ class NotFoundError(UsageError):
 
 
 class ExamError(UsageError):
+    pass
+
+
+class ReportVersionError(UsageError):
     pass
 
 

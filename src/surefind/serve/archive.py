@@ -2,32 +2,34 @@
 
 All but calibrations are for callers who are in every group that they were made for; one without a list of groups is
 for the owner. A calibration has figures only, and is for everybody who may see reports. A benchmark quotes documents as
-they were readable then, so a caller sees the quotes of those that they may read today (`reduced`).
+they were readable then, so a caller sees the quotes of those that they may read today (`bench.readable`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from surefind.access import EVERYTHING
-from surefind.bench.saved import REPORTS
+from surefind.bench.answers_report import ANSWERS_FILE, AnswersReport, read_answers
+from surefind.bench.readable import readable_answers, readable_report
+from surefind.bench.report import BenchReport
+from surefind.bench.saved import REPORT_FILE, REPORTS, read_report
 from surefind.confidence.answering import FOLDER as CONFIDENCE
 from surefind.disk.sealed import read_sealed
 from surefind.errors import NotFoundError, UsageError
 from surefind.redact import without_folders
 from surefind.serve.auth.caller import Caller
 from surefind.store.version import FileVersion, file_version
+from surefind.study.files import readable_study
 from surefind.study.run import FOLDER as STUDIES
 
 Kind = Literal["benchmark", "answers", "study", "calibration"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_NO_CHUNK: dict[str, Any] = {"document": "", "title": "", "headings": [], "text": ""}
-"""Stands for a passage that may not be shown: others are known by their place in the list."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,9 @@ class Rating:
     spec: str
     layout: str
     mean: float
-    low: float | None
-    high: float | None
-    p50: float | None
+    low: float
+    high: float
+    p50: float
 
 
 @dataclass(frozen=True)
@@ -86,82 +88,38 @@ def saved_reports(data: Path, caller: Caller) -> list[Saved]:
 
 def saved_report(
     data: Path, caller: Caller, kind: str, report_id: str, readable: Callable[[], Collection[str]]
-) -> tuple[Saved, dict[str, Any]]:
-    """Returns a report and its data, with quotes of the documents that are `readable` to the caller now. Raises
+) -> tuple[Saved, Any]:
+    """Returns a report and its content, with quotes of the documents that are `readable` to the caller now. Raises
     `NotFoundError` if there is no report that the caller may see."""
     for one in _all(data):
         if (one.kind, one.id) == (kind, report_id) and one.admits(caller):
             if one.damaged:
                 raise UsageError(one.damaged)
-            content = read_sealed(one.path)
-            return one, content if EVERYTHING in caller.groups else reduced(content, readable())
+            content = _read(one.kind, one.path)
+            return one, content if EVERYTHING in caller.groups else _readable(content, readable)
     raise NotFoundError(f"There is no report {report_id!r} for your groups.")
 
 
-def reduced(content: dict[str, Any], readable: Collection[str] = ()) -> dict[str, Any]:
-    """Returns a report without what its readers may not know: how many documents, passages and questions were left out
-    or are there in all, fingerprints and sizes that depend on these, where the server keeps its files, and quotes of
-    documents that are not `readable`."""
-    kept = {key: value for key, value in content.items() if key not in ("page", "results")}
-    kept |= _quotes(content, readable)
-    for part, hidden in (
-        ("corpus", ("withheld", "chunks", "fingerprint")),
-        ("exam", ("dropped", "restricted", "fingerprint")),
-    ):
-        if isinstance(content.get(part), dict):
-            kept[part] = {key: value for key, value in content[part].items() if key not in hidden}
-    if isinstance(content.get("command"), str):
-        kept["command"] = content["command"].partition(" --kb ")[0]
-    return kept
+def _read(kind: Kind, path: Path) -> Any:
+    """Reads a report of this kind."""
+    return {"benchmark": read_report, "answers": read_answers}.get(kind, read_sealed)(path)
 
 
-def _quotes(content: dict[str, Any], readable: Collection[str]) -> dict[str, Any]:
-    """Returns the parts of a benchmark that quote, with what was written from `readable` documents only. Questions stay
-    if all their documents are readable. Reports of earlier versions do not name these, so theirs are left out."""
-    ids, texts = content.get("query_ids", ()), content.get("query_texts", ())
-    sources = content.get("query_documents") or [None] * len(ids)
-    shown = [names is not None and all(name in readable for name in names) for names in sources]
-    asked = set(_where(ids, shown)) - set(_where(ids, [not one for one in shown]))
-    queries = [one for one in content.get("queries", ()) if one["id"] in asked]
-    chunks = [one if one.get("document") in readable else _NO_CHUNK for one in content.get("chunks", ())]
-    quoted = [*chunks, *(gold for one in queries for gold in one.get("gold", ()))]
-    titles = {name for one in quoted for name in (one.get("document"), one.get("title"))}
-    quotes = {
-        "query_ids": [one if open_now else "" for one, open_now in zip(ids, shown, strict=False)],
-        "query_texts": [one if open_now else "" for one, open_now in zip(texts, shown, strict=False)],
-        "query_documents": [names if open_now else [] for names, open_now in zip(sources, shown, strict=True)],
-        "queries": queries,
-        "chunks": chunks,
-        "rows": [_row(row, asked, titles) for row in content.get("rows", ())],
-    }
-    return {key: value for key, value in quotes.items() if key in content}
-
-
-def _where(values: Sequence[Any], chosen: Sequence[bool]) -> list[Any]:
-    return [value for value, wanted in zip(values, chosen, strict=False) if wanted]
-
-
-def _row(row: dict[str, Any], asked: Collection[str], titles: Collection[str]) -> dict[str, Any]:
-    """Returns a row without the size of its indexes, whose rerankers show only the questions of `asked` and these
-    `titles`."""
-    row = {key: value for key, value in row.items() if key not in ("chunks", "index_bytes")}
-    if "reranking" not in row:
-        return row
-    steps = []
-    for step in row["reranking"]:
-        worst = [
-            {**one, "top": [title if title in titles else "" for title in one.get("top", ())]}
-            for one in step.get("worst", ())
-            if one["id"] in asked
-        ]
-        steps.append({**step, "worst": worst} if "worst" in step else step)
-    return {**row, "reranking": steps}
+def _readable(content: Any, readable: Callable[[], Collection[str]]) -> Any:
+    """Returns a report without what its readers may not know."""
+    if isinstance(content, BenchReport):
+        return readable_report(content, readable())
+    if isinstance(content, AnswersReport):
+        return readable_answers(content)
+    if "study" in content:
+        return readable_study(content)
+    return {**content, "exam": {"name": content["exam"]["name"]}}
 
 
 def _all(data: Path) -> Iterator[Saved]:
     places: tuple[tuple[Kind, Path, str], ...] = (
-        ("benchmark", data / REPORTS, "*/report.json"),
-        ("answers", data / REPORTS, "*/answers.json"),
+        ("benchmark", data / REPORTS, f"*/{REPORT_FILE}"),
+        ("answers", data / REPORTS, f"*/{ANSWERS_FILE}"),
         ("study", data / STUDIES, "*/study.json"),
         ("calibration", data / "models" / CONFIDENCE, "*.json"),
     )
@@ -169,20 +127,20 @@ def _all(data: Path) -> Iterator[Saved]:
         for path in sorted(folder.glob(pattern)):
             try:
                 yield _summary(kind, path, file_version(path))
+            except UsageError as error:
+                yield _damaged(kind, path, str(error).replace(str(path), str(path.relative_to(data))))
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-                yield _damaged(kind, path, data, error)
+                reason = error if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
+                says = (
+                    f"{path.relative_to(data)} is damaged, or another version of Surefind wrote it ({reason}). Restore "
+                    f"it from a backup, or remove it and make the {kind} again."
+                )
+                yield _damaged(kind, path, says)
 
 
-def _damaged(kind: Kind, path: Path, data: Path, error: Exception) -> Saved:
+def _damaged(kind: Kind, path: Path, says: str) -> Saved:
     """Returns what a list shows of a report that is damaged, or that another version of Surefind wrote."""
     report_id = path.stem if kind == "calibration" else path.parent.name
-    reason = (
-        f"{type(error).__name__}: {error}" if isinstance(error, LookupError | TypeError | AttributeError) else error
-    )
-    says = (
-        f"{path.relative_to(data)} is damaged, or another version of Surefind wrote it ({reason}). Restore it from a "
-        f"backup, or remove it and make the {kind} again."
-    )
     made = time.strftime("%Y-%m-%dT%H:%M:%S%z", time.localtime(_modified(path)))
     return Saved(kind, report_id, path, made, report_id, 0, None, damaged=without_folders(says))
 
@@ -197,34 +155,34 @@ def _modified(path: Path) -> float:
 @lru_cache(maxsize=500)
 def _summary(kind: Kind, path: Path, version: FileVersion) -> Saved:
     """Reads a report once; `version` is part of the key, so that a file that changed is read again."""
-    content = read_sealed(path)
-    readers = {"benchmark": _benchmark, "answers": _answers, "study": _study, "calibration": _calibration}
-    return readers[kind](content, path)
+    content = _read(kind, path)
+    if kind == "benchmark":
+        return _benchmark(content, path)
+    if kind == "answers":
+        return _answers(content, path)
+    return _study(content, path) if kind == "study" else _calibration(content, path)
 
 
-def _benchmark(content: dict[str, Any], path: Path) -> Saved:
-    """Reads what is there: reports of other versions lack some of it."""
-    measure = content.get("primary", "")
+def _benchmark(report: BenchReport, path: Path) -> Saved:
     rows = []
-    for row in content.get("rows", ()):
-        quality = row.get("measures", {}).get(measure)
-        if quality:
-            where = row["name"], row["spec"], row["layout"]
-            rows.append(Rating(*where, quality["mean"], quality["low"], quality["high"], row["latency_ms"].get("p50")))
-    exam = content.get("exam", {})
+    for row in report.rows:
+        quality = row.measures[report.primary]
+        figures = quality.mean, quality.low, quality.high, row.latency_ms.p50
+        rows.append(Rating(row.name, row.spec, row.layout, *figures))
     return Saved(
-        "benchmark", path.parent.name, path, str(content.get("created", "")), exam.get("name", ""),
-        exam.get("queries", 0), _groups(content), measure, content.get("recommended", ""), tuple(rows),
-        content.get("verdict", "").partition("\n")[0], content.get("audience", ""),
+        "benchmark", path.parent.name, path, report.created, report.exam.name, report.exam.queries,
+        frozenset(report.groups), report.primary, report.recommended, tuple(rows),
+        report.verdict.partition("\n")[0], report.audience,
     )  # fmt: skip
 
 
-def _answers(content: dict[str, Any], path: Path) -> Saved:
-    exam, best = content["exam"], max(content["rows"], key=lambda row: row["right"]["mean"])
+def _answers(report: AnswersReport, path: Path) -> Saved:
+    best = report.ordered[0]
     return Saved(
-        "answers", path.parent.name, path, content["created"], exam["name"], exam["queries"], _groups(content),
-        says=f"The quote has the answer for {best['right']['mean']:.0%} of the questions with {best['name']}.",
-        audience=content["audience"],
+        "answers", path.parent.name, path, report.created, report.exam.name, report.exam.queries,
+        frozenset(report.groups),
+        says=f"The quote has the answer for {best.right.mean:.0%} of the questions with {best.name}.",
+        audience=report.audience,
     )  # fmt: skip
 
 

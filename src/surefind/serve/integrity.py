@@ -111,12 +111,13 @@ def _exams(kb: KnowledgeBase) -> str:
 
 
 def _reports(kb: KnowledgeBase) -> str:
+    from surefind.bench.answers_report import ANSWERS_FILE, read_answers
     from surefind.bench.cache import RunCache
-    from surefind.bench.saved import REPORTS, read_report
+    from surefind.bench.saved import REPORT_FILE, REPORTS, read_report
 
-    paths = sorted((kb.data / REPORTS).glob("*/report.json"))
-    answers = sorted((kb.data / REPORTS).glob("*/answers.json"))
-    _all([*(partial(read_report, path.parent) for path in paths), *(partial(_answers, path) for path in answers)])
+    paths = sorted((kb.data / REPORTS).glob(f"*/{REPORT_FILE}"))
+    answers = sorted((kb.data / REPORTS).glob(f"*/{ANSWERS_FILE}"))
+    _all([*(partial(read_report, path.parent) for path in paths), *(partial(read_answers, path) for path in answers)])
     runs = 0
     for cache in (RunCache(kb.data / "runs"), RunCache(kb.data / "studies" / "stages")):
         kept = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in _files(cache.folder)]
@@ -125,17 +126,6 @@ def _reports(kb: KnowledgeBase) -> str:
             raise RepairedError(f"damaged in {cache.folder}: {broken}. The next run computes them again.")
         runs += len(kept)
     return f"{len(paths) + len(answers)} reports and {runs} cached runs match their checksums"
-
-
-def _answers(path: Path) -> None:
-    from surefind.disk.sealed import read_sealed
-
-    try:
-        read_sealed(path)
-    except (OSError, ValueError) as error:
-        raise DamageError(
-            f"{path} is damaged ({error}). Remove it, and measure again: surefind bench --answers."
-        ) from None
 
 
 def _models(kb: KnowledgeBase) -> str:

@@ -94,6 +94,7 @@ def bench(task: JobContext, exam: str | None = None, preset: str | None = None) 
     from surefind.bench.llm_calls import llm_calls, plan_needs
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import report_folder
+    from surefind.disk.records import to_json
     from surefind.exam.store import ExamStore
     from surefind.fitness.check import check_calls, require_fit
     from surefind.serve.bench_plan import compared, plan_for
@@ -110,7 +111,8 @@ def bench(task: JobContext, exam: str | None = None, preset: str | None = None) 
     groups = [word for group in sorted(task.access.groups) for word in ("--as", group)]
     command = shlex.join(["surefind", "bench", *options, *groups])
     report = run_bench(kb, plan, command, report=task.report).report
-    task.give({**report, "page": str(write_files(report, report_folder(kb.data, report)))})
+    page = write_files(report, report_folder(kb.data, report.exam.name, report.created))
+    task.give({**to_json(report), "page": str(page)})
 
 
 def study(task: JobContext, study: str, exam: str | None = None) -> None:
@@ -157,10 +159,10 @@ def graph(task: JobContext) -> None:
 def adopt(task: JobContext, folder: str, row: str) -> None:
     """Makes a row of a report the default of the knowledge base."""
     from surefind.bench.names import find_in
-    from surefind.bench.saved import read_report
+    from surefind.bench.saved import saved_configs
     from surefind.serve.adopting import adopt, change_for
 
-    change = change_for(task.kb, find_in(read_report(Path(folder)), row))
+    change = change_for(task.kb, find_in(saved_configs(Path(folder)), row))
     task.give(adopt(task.kb, change, task.spend_nothing, task.report, task.say))
 
 

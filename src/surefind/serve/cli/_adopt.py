@@ -13,7 +13,7 @@ from surefind.serve.cli._common import progress
 from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
-    from surefind.bench.plan import Contender
+    from surefind.bench.report import BenchReport
     from surefind.kb import KnowledgeBase
     from surefind.kb.adoption import SettingsChange
     from surefind.prompts.values import Calls
@@ -21,37 +21,30 @@ if TYPE_CHECKING:
 UNDO = "surefind use --undo"
 
 
-def adopt_recommended(
-    kb: Path, report: dict[str, Any], money: tuple[float | None, bool], quiet: bool
-) -> dict[str, Any]:
+def adopt_recommended(kb: Path, report: BenchReport, money: tuple[float | None, bool], quiet: bool) -> dict[str, Any]:
     """Makes the recommended row of a report the default of the knowledge base."""
+    from surefind.bench.saved import recommended_by
     from surefind.kb import KnowledgeBase
     from surefind.serve.adopting import change_for
 
     with KnowledgeBase.open(kb) as base:
-        return carry_out(base, change_for(base, _recommended(report)), money, quiet)
+        return carry_out(base, change_for(base, recommended_by(report)), money, quiet)
 
 
-def say_how_to_adopt(kb: Path, report: dict[str, Any], folder: Path | None) -> None:
+def say_how_to_adopt(kb: Path, report: BenchReport, folder: Path | None) -> None:
     """Prints the command that makes the recommended row of a report the default, unless it is that already. `folder` is
     that of a report outside the knowledge base, where names are not looked up."""
     import shlex
 
+    from surefind.bench.saved import recommended_by
     from surefind.kb import KnowledgeBase
 
-    found = _recommended(report)
+    found = recommended_by(report)
     with KnowledgeBase.open(kb) as base:
         in_use = found.pipeline == base.pipeline() and found.layout in (None, base.settings.layout)
     if not in_use:
-        command = ["surefind", "use", report["recommended"], *(["--report", str(folder)] if folder else [])]
+        command = ["surefind", "use", report.recommended, *(["--report", str(folder)] if folder else [])]
         typer.echo(f"Make the recommended configuration the default with: {shlex.join(command)}")
-
-
-def _recommended(report: dict[str, Any]) -> Contender:
-    from surefind.bench.names import find_in
-    from surefind.bench.saved import report_of
-
-    return find_in(report_of(report, Path("this report")), report["recommended"])
 
 
 def carry_out(

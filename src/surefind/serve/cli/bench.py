@@ -146,7 +146,7 @@ def bench(
     a stopped run starts again.
     """
     from surefind.access import Access
-    from surefind.bench.check import check_report, read_baseline
+    from surefind.bench.check import check_report, read_baseline, save_baseline
     from surefind.bench.run import beir_base
     from surefind.fitness.check import check_calls, require_fit
     from surefind.kb import KnowledgeBase
@@ -200,12 +200,12 @@ def bench(
     reports = [one.report for one in finished]
     outcome = check_report(reports[0], baseline) if baseline and reports else None
     if save and reports:
-        _save(reports[0], save)
+        save_baseline(reports[0], save)
     failed = bool(outcome and outcome.failed)
     adopt = partial(adopt_recommended, kb, reports[0], (budget, yes), as_json) if use and not failed else None
     if not dry_run:
         _show(finished, pages, outcome, as_json, adopt)
-    if len(reports) == 1 and len(reports[0]["rows"]) > 1 and not (as_json or adopt or failed or beir):
+    if len(reports) == 1 and len(reports[0].rows) > 1 and not (as_json or adopt or failed or beir):
         say_how_to_adopt(kb, reports[0], out)
     if failed:
         if use:
@@ -277,23 +277,13 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
     from surefind.bench.saved import report_folder
 
     report = finished.report
-    folder = out or report_folder(kb.data, report)
+    folder = out or report_folder(kb.data, report.exam.name, report.created)
     page = write_files(report, folder)
     if runs and finished.outcome:
         outcome = finished.outcome
-        names = [row["name"] for row in report["rows"]]
-        write_runs(
-            folder / "runs", names, outcome.rankings, report["query_ids"], [view.spans() for view in outcome.views]
-        )
+        spans = [view.spans() for view in outcome.views]
+        write_runs(folder / "runs", [row.name for row in report.rows], outcome.rankings, report.query_ids, spans)
     return page
-
-
-def _save(report: dict[str, Any], path: Path) -> None:
-    from surefind.disk.sealed import write_sealed
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
-    write_sealed(path, slim)
 
 
 def _show(
@@ -305,16 +295,18 @@ def _show(
 ) -> None:
     """Prints the reports and the outcome of the check. The table is printed before `adopt`, which may fail."""
     if as_json:
+        from surefind.disk.records import to_json
+
         more = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
         more |= {"adopted": adopt()} if adopt else {}
-        shown = [{**one.report, "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
+        shown = [{**to_json(one.report), "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
         print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return
     from surefind.bench.terminal import show
 
     for one, page in zip(finished, pages, strict=True):
         if one.outcome is None:
-            since = one.report["created"]
+            since = one.report.created
             typer.echo(f"Nothing changed since {since}: this is the cached report (--fresh runs again).")
         show(one.report, console())
         typer.echo(f"Report: {page}")

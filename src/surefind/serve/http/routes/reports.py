@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from surefind.disk.records import to_json
 from surefind.errors import NotFoundError
 from surefind.exam.keeping import keep
 from surefind.exam.model import query_to_json
@@ -100,6 +101,8 @@ async def report(report_id: str, request: Request, service: Served) -> dict[str,
         raise NotFoundError("There is no report of this name.")
 
     def read() -> dict[str, Any]:
-        return saved_report(service.kb.data, caller, "benchmark", report_id, lambda: service.readable(caller))[1]
+        found = saved_report(service.kb.data, caller, "benchmark", report_id, lambda: service.readable(caller))
+        report: dict[str, Any] = to_json(found[1])
+        return report
 
     return await service.work(read)
