@@ -181,8 +181,8 @@ def test_a_fit_model_is_used_and_the_report_says_so(home: Home, llm: LLMServer) 
     done = surefind("bench", "-p", "bm25", "-p", STEP, "--yes", "--json", kb=home.folder)
     assert done.code == 0
     report = json.loads(done.out)
-    assert [(row.step, row.verdict) for row in report.model_checks] == [("llm_listwise", "fit")]
-    assert f"Model checks: {llm.model} is fit for llm_listwise (24 of 24 right, by chance 4" in report.verdict
+    assert [(row["step"], row["verdict"]) for row in report["model_checks"]] == [("llm_listwise", "fit")]
+    assert f"Model checks: {llm.model} is fit for llm_listwise (24 of 24 right, by chance 4" in report["verdict"]
 
 
 def test_a_sync_refuses_a_model_that_cannot_place_passages(home: Home, llm: LLMServer) -> None:

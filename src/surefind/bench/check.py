@@ -65,7 +65,7 @@ def read_baseline(path: Path) -> Baseline:
         report = read_report(path)
         return Baseline(path, report.primary, {name: scores for names, scores in _scores(report) for name in names})
     except UsageError as error:
-        raise UsageError(f"There is no baseline. {error} Write a baseline with: surefind bench --save FILE.") from None
+        raise UsageError(f"{error} Write a baseline with: surefind bench --save FILE.") from None
 
 
 def _scores(report: BenchReport) -> list[tuple[list[str], dict[Question, float]]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -19,6 +19,7 @@ from surefind.bench.answers_report import ANSWERS_FILE, AnswersReport, read_answ
 from surefind.bench.readable import readable_answers, readable_report
 from surefind.bench.report import BenchReport
 from surefind.bench.saved import REPORT_FILE, REPORTS, read_report
+from surefind.calibrate.report import ConfidenceReport, ExamName, read_confidence
 from surefind.confidence.answering import FOLDER as CONFIDENCE
 from surefind.disk.sealed import read_sealed
 from surefind.errors import NotFoundError, UsageError
@@ -30,6 +31,12 @@ from surefind.study.run import FOLDER as STUDIES
 
 Kind = Literal["benchmark", "answers", "study", "calibration"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+_READERS: dict[Kind, Callable[[Path], Any]] = {
+    "benchmark": read_report,
+    "answers": read_answers,
+    "study": read_sealed,
+    "calibration": read_confidence,
+}
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,7 @@ def saved_report(
 
 def _read(kind: Kind, path: Path) -> Any:
     """Reads a report of this kind."""
-    return {"benchmark": read_report, "answers": read_answers}.get(kind, read_sealed)(path)
+    return _READERS[kind](path)
 
 
 def _readable(content: Any, readable: Callable[[], Collection[str]]) -> Any:
@@ -111,9 +118,9 @@ def _readable(content: Any, readable: Callable[[], Collection[str]]) -> Any:
         return readable_report(content, readable())
     if isinstance(content, AnswersReport):
         return readable_answers(content)
-    if "study" in content:
-        return readable_study(content)
-    return {**content, "exam": {"name": content["exam"]["name"]}}
+    if isinstance(content, ConfidenceReport):
+        return replace(content, exam=ExamName(content.exam.name))
+    return readable_study(content)
 
 
 def _all(data: Path) -> Iterator[Saved]:
@@ -196,11 +203,10 @@ def _study(content: dict[str, Any], path: Path) -> Saved:
     )  # fmt: skip
 
 
-def _calibration(content: dict[str, Any], path: Path) -> Saved:
-    error = content["held_out"]["error"]
+def _calibration(report: ConfidenceReport, path: Path) -> Saved:
     return Saved(
-        "calibration", path.stem, path, content["created"], content["exam"]["name"], content["questions"]["exam"],
-        frozenset(), says=f"The confidence is off by {error:.3f} on average.",
+        "calibration", path.stem, path, report.created, report.exam.name, report.questions.exam, frozenset(),
+        says=f"The confidence is off by {report.held_out.error:.3f} on average.",
     )  # fmt: skip
 
 
