@@ -15,10 +15,11 @@ from surefind.bench.answers_page import render as answers_page
 from surefind.bench.answers_report import AnswersExam, AnswersReport, AnswersRow
 from surefind.bench.environment import environment
 from surefind.calibrate.page import render as calibration_page
-from surefind.calibrate.report import ConfidenceQuestions, ConfidenceReport, ExamName, MeanConfidence, Reliability
+from surefind.calibrate.report import ConfidenceQuestions, ConfidenceReport, MeanConfidence, Reliability
 from surefind.measure.statistics import Interval
 from surefind.serve.cli import app
 from surefind.study.html import render as study_page
+from surefind.types import ExamName
 from web_helpers import BROWSER, fits
 
 pytestmark = list(BROWSER)

@@ -23,6 +23,7 @@ from surefind.rerank.llm_listwise import LLMListwise
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
 from surefind.train.prompt import ListwiseTrainer
+from surefind.train.report import SampledQuestions
 from surefind.train.weight_examples import weigh_examples
 
 WORDS = "amber birch cedar delta ember fjord grove heath islet jetty kiosk lodge".split()
@@ -66,13 +67,13 @@ def test_failures_improve_the_prompt_and_the_hardest_is_the_example(home: Home, 
         made = trainer(kb, exam, llm).train("mine")
         prompt = trained_prompt(kb.services, "mine")
     tuning = [q.text for q, out in zip(exam.queries, held_out(exam.queries), strict=True) if not out]
-    assert made["questions"] == {"sampled": len(tuning), "reranked": len(tuning)}
-    assert [failure["gap"] for failure in made["failures"]] == [1.0]  # after the first, the prompt is right
-    assert made["system_prompt"] == prompt.system == BETTER
+    assert made.questions == SampledQuestions(len(tuning), len(tuning))
+    assert [failure.gap for failure in made.failures] == [1.0]  # after the first, the prompt is right
+    assert made.system_prompt == prompt.system == BETTER
     assert prompt.example is not None and prompt.example.query in tuning
     assert prompt.example.ranking[0] == 1 and len(prompt.example.ranking) == 2
     assert len(prompt.example.passages) == 6
-    assert made["use"].startswith("llm_listwise(") and "mode=meta, trained=mine" in made["use"]
+    assert made.use.startswith("llm_listwise(") and "mode=meta, trained=mine" in made.use
     asked = [text for text in llm.prompts if "failure analysis" in text]
     assert len(asked) == 1 and "The relevant passages are number 1." in asked[0]
 
@@ -120,15 +121,15 @@ def test_rounds_end_the_loop_and_a_useless_rewrite_changes_nothing(home: Home, l
     llm.reply = lambda prompt: "no" if "failure analysis" in prompt else reply(prompt)
     with home.open() as kb:
         made = trainer(kb, exam_of(), llm, rounds=2).train("mine")
-    assert [failure["system_prompt"] for failure in made["failures"]] == ["", ""]
-    assert made["system_prompt"] == "" and "mode=one_shot" in made["use"]
+    assert [failure.system_prompt for failure in made.failures] == ["", ""]
+    assert made.system_prompt == "" and "mode=one_shot" in made.use
 
 
 def test_nothing_is_saved_where_nothing_fails(home: Home, llm: LLMServer) -> None:
     llm.reply = ranking(sorted)
     with home.open() as kb:
         made = trainer(kb, exam_of(), llm).train("mine")
-        assert made["use"] == "" and made["failures"] == []
+        assert made.use == "" and made.failures == ()
         with pytest.raises(SpecError, match="no trained prompt 'mine'"):
             trained_prompt(kb.services, "mine")
 
@@ -175,12 +176,12 @@ def test_command_for_weights_then_the_fuser_that_shows_them(home: Home, llm: LLM
         ExamStore(kb.data / "exams").save(exam)
     step = ["--step", "llm_weights", "--retrieve", "bm25", "--retrieve", "dense(model=toy)", "--name", "mine"]
     made = surefind("train", "prompt", "--exam", "words", *step, "--json", kb=home.folder).json
-    assert 1 <= len(made["examples"]) <= 6 and made["use"].endswith("llm_weights(examples=mine)")
+    assert 1 <= len(made.examples) <= 6 and made.use.endswith("llm_weights(examples=mine)")
     llm.say('{"bm25": 0.5, "dense": 0.5}')
     model = json.dumps(llm.model)
     with home.open() as kb:
         ask(kb, "cash amber", pipeline=f"bm25 + dense(model=toy) >> llm_weights(model={model}, examples=mine)")
-        assert all(example["query"] in llm.prompts[0] for example in made["examples"])
+        assert all(example.query in llm.prompts[0] for example in made.examples)
         assert "Best weights: " in llm.prompts[0]
         with pytest.raises(SpecError, match="are for bm25 \\+ dense, not bm25 \\+ tfidf"):
             ask(kb, "cash", pipeline=f"bm25 + tfidf >> llm_weights(model={model}, examples=mine)")

@@ -146,14 +146,14 @@ def _trained(plan: Plan) -> list[tuple[Contender, Learned]]:
 
 def _learned(name: str, fuser: Learned, services: Services) -> TrainedFusion:
     """What training recorded about a trained fusion: feature importance, and how close its α are to α*."""
-    about = fuser.about(services)
-    metrics = about["metrics"]
+    about, training = fuser.about(services)
+    metrics = about.metrics
     return TrainedFusion(
         name=name,
-        model=about["model"],
-        exam=about["exam"]["name"],
+        model=about.model,
+        exam=about.exam.name,
         r2=metrics.get("r2_held_out"),
-        alphas=tuple((star, alpha, family) for star, alpha, family in about["alphas"]),
+        alphas=training.alphas,
         importance=metrics.get("shap") or {k: abs(v) for k, v in metrics.get("coefficients", {}).items()},
         contributions="mean |SHAP|" if metrics.get("shap") else "|coefficient|",
     )

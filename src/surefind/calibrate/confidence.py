@@ -20,7 +20,6 @@ from surefind.calibrate.answers import ask, ask_exam
 from surefind.calibrate.report import (
     ConfidenceQuestions,
     ConfidenceReport,
-    ExamName,
     MeanConfidence,
     Proposal,
     Reliability,
@@ -36,7 +35,7 @@ from surefind.measure.names import Measure
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance, reliability
 from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
-from surefind.types import BoolArray, Effort, Floats, Query
+from surefind.types import BoolArray, Effort, ExamName, Floats, Query
 
 MIN_QUESTIONS = 20
 """Questions of an exam that can calibrate."""

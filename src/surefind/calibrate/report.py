@@ -13,15 +13,7 @@ from surefind.disk.sealed import read_sealed
 from surefind.errors import UsageError
 from surefind.measure.reliability import Bin
 from surefind.measure.thresholds import Rule
-from surefind.types import Effort
-
-
-@dataclass(frozen=True)
-class ExamName:
-    name: str
-    fingerprint: str | None = None
-    """None for readers who may not know it."""
-
+from surefind.types import Effort, ExamName
 
 # ---------------------------------------------------------------- confidence
 

@@ -13,7 +13,6 @@ from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
 from surefind.calibrate.evidence import AskedExam, ask, dollars
 from surefind.calibrate.report import (
     CurvePoint,
-    ExamName,
     ThresholdQuestions,
     ThresholdReport,
     ThresholdRow,
@@ -30,6 +29,7 @@ from surefind.measure.names import Measure
 from surefind.measure.thresholds import MIN_QUESTIONS, RULES, Rule, Threshold
 from surefind.protocols import OnProgress
 from surefind.train.fusion import check_name
+from surefind.types import ExamName
 
 WHENS: tuple[When, ...] = (*MEASURED, "predicted")
 EVERY_QUESTION = "every question is reranked"

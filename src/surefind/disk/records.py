@@ -45,6 +45,8 @@ def to_json(value: Any) -> Any:
         return {name: to_json(held) for name, left_out, held in made if held is not None or not left_out}
     if isinstance(value, Mapping):
         return {key: to_json(held) for key, held in value.items()}
+    if isinstance(value, float | int | str):  # a number of numpy
+        return value
     raise TypeError(f"{kind.__name__} has no form in JSON")
 
 
@@ -65,6 +67,8 @@ def _written(kind: Any) -> tuple[tuple[str, bool], ...]:
 @cache
 def _reader(kind: Any) -> Read:
     """Returns the function that reads a type; it is made once for each type."""
+    if kind is Any:
+        return _anything
     if allowed := _allowed(kind):
         return _plain(allowed)
     if is_dataclass(kind):
@@ -106,6 +110,10 @@ def _choice(allowed: Sequence[Any]) -> Read:
         return value
 
     return read
+
+
+def _anything(value: Any) -> Any:
+    return value
 
 
 def _allowed(kind: Any) -> frozenset[type]:

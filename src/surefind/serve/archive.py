@@ -19,7 +19,7 @@ from surefind.bench.answers_report import ANSWERS_FILE, AnswersReport, read_answ
 from surefind.bench.readable import readable_answers, readable_report
 from surefind.bench.report import BenchReport
 from surefind.bench.saved import REPORT_FILE, REPORTS, read_report
-from surefind.calibrate.report import ConfidenceReport, ExamName, read_confidence
+from surefind.calibrate.report import ConfidenceReport, read_confidence
 from surefind.confidence.answering import FOLDER as CONFIDENCE
 from surefind.disk.sealed import read_sealed
 from surefind.errors import NotFoundError, UsageError
@@ -28,6 +28,7 @@ from surefind.serve.auth.caller import Caller
 from surefind.store.version import FileVersion, file_version
 from surefind.study.files import readable_study
 from surefind.study.run import FOLDER as STUDIES
+from surefind.types import ExamName
 
 Kind = Literal["benchmark", "answers", "study", "calibration"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -81,17 +81,18 @@ def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
 
     from surefind.bench.plan import Contender
     from surefind.fuse.learned import Learned
-    from surefind.train.fusion import manifests
+    from surefind.train.fusion import ListedFusion, manifests
 
     specs = [str(retriever) for retriever in like.retrieve]
     fitting = [
-        made
+        made.report
         for made in manifests(kb)
-        if not made.get("changed", ["unreadable"])
-        and made["depth"] == like.depth
-        and [retriever["spec"] for retriever in made["retrievers"]] == specs
+        if isinstance(made, ListedFusion)
+        and not made.changed
+        and made.report.depth == like.depth
+        and [retriever.spec for retriever in made.report.retrievers] == specs
     ]
     return [
-        Contender(f"learned {made['name']}", replace(like, fuse=Learned(made["name"], made["missing"]), name=""))
+        Contender(f"learned {made.name}", replace(like, fuse=Learned(made.name, made.missing), name=""))
         for made in fitting
     ]

@@ -131,13 +131,14 @@ def _reports(kb: KnowledgeBase) -> str:
 def _models(kb: KnowledgeBase) -> str:
     from surefind.confidence import answering, saved
     from surefind.fuse.learned import MANIFEST, read_manifest
+    from surefind.fusion.manifest import FusionManifest
     from surefind.llm.trained import FILE, read_prompt
 
     folder = kb.data / "models"
     work: list[Callable[[], object]] = []
     for path in sorted(folder.glob("[!.]*/*.json")):
         if path.name == MANIFEST:
-            work.append(partial(read_manifest, path))
+            work.append(partial(read_manifest, path, FusionManifest))
         elif path.name == RECORD:
             work.append(partial(check_record, path.parent))
         elif path.name == FILE:

@@ -194,6 +194,6 @@ def _show(found: Tuned) -> None:
 
 
 def _as_data(found: Tuned) -> dict[str, Any]:
-    from surefind.tune.view import as_data
+    from surefind.tune.view import as_json
 
-    return as_data(found)
+    return as_json(found)
