@@ -47,11 +47,12 @@ def bench_report(*rows: ReportRow, **more: Any) -> BenchReport:
     return BenchReport(**parts | more)
 
 
-def save_report(kb: Path, folder: str, *rows: ReportRow, age: float = 0, recommended: str = "") -> Path:
-    """Writes a report into the knowledge base, `age` seconds ago, and returns its folder. It is for the owner."""
+def save_report(kb: Path, folder: str, *rows: ReportRow, age: float = 0, **more: Any) -> Path:
+    """Writes a report into the knowledge base, `age` seconds ago, and returns its folder. It is for the owner, unless
+    `more` says otherwise."""
     path = kb / ".surefind" / "reports" / folder / "report.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_report(bench_report(*rows, recommended=recommended or rows[0].name, groups=("*",)), path)
+    write_report(bench_report(*rows, **{"groups": ("*",), **more}), path)
     then = path.stat().st_mtime - age
     os.utime(path, (then, then))
     return path.parent

@@ -23,6 +23,7 @@ from surefind.calibrate.run import sentence, success_of
 from surefind.confidence.saved import FILE, SavedThreshold, find_calibration, write_calibration
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.kb.integrity import CHECKS, DamageError
 from surefind.measure.names import parse_measure
 from surefind.measure.statistics import wilson
 from surefind.measure.thresholds import (
@@ -36,7 +37,6 @@ from surefind.measure.thresholds import (
 )
 from surefind.running.notes import collecting
 from surefind.search.pipeline import Pipeline
-from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import rankings_of
 from surefind.types import Query

@@ -25,10 +25,10 @@ from surefind.confidence.signals import NAMES, overlap, signals, without_meaning
 from surefind.errors import QueryError
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.kb.integrity import CHECKS, DamageError
 from surefind.measure.reliability import Bin
 from surefind.search.pipeline import Pipeline
 from surefind.search.sure import signals_of
-from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import MemoryView, rankings_of
 from surefind.types import Chunk, Mask, Query, Wording

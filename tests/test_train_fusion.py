@@ -620,7 +620,7 @@ def copied(kb: KnowledgeBase, trained: dict[str, FusionReport], tmp_path: Path) 
 
 
 def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(copied: KnowledgeBase) -> None:
-    from surefind.serve.bench_plan import _trained
+    from surefind.bench.comparing import _trained
 
     found = _trained(copied, Pipeline.parse("bm25 + tfidf >> tm2c2"))
     assert {c.name for c in found} == {

@@ -176,12 +176,12 @@ def test_command_for_weights_then_the_fuser_that_shows_them(home: Home, llm: LLM
         ExamStore(kb.data / "exams").save(exam)
     step = ["--step", "llm_weights", "--retrieve", "bm25", "--retrieve", "dense(model=toy)", "--name", "mine"]
     made = surefind("train", "prompt", "--exam", "words", *step, "--json", kb=home.folder).json
-    assert 1 <= len(made.examples) <= 6 and made.use.endswith("llm_weights(examples=mine)")
+    assert 1 <= len(made["examples"]) <= 6 and made["use"].endswith("llm_weights(examples=mine)")
     llm.say('{"bm25": 0.5, "dense": 0.5}')
     model = json.dumps(llm.model)
     with home.open() as kb:
         ask(kb, "cash amber", pipeline=f"bm25 + dense(model=toy) >> llm_weights(model={model}, examples=mine)")
-        assert all(example.query in llm.prompts[0] for example in made.examples)
+        assert all(example["query"] in llm.prompts[0] for example in made["examples"])
         assert "Best weights: " in llm.prompts[0]
         with pytest.raises(SpecError, match="are for bm25 \\+ dense, not bm25 \\+ tfidf"):
             ask(kb, "cash", pipeline=f"bm25 + tfidf >> llm_weights(model={model}, examples=mine)")

@@ -20,6 +20,7 @@
     │   ├── ClosedError            the knowledge base was closed by this program
     │   ├── DamagedError           the catalogue or the desk is damaged; the message says how to recover
     │   └── DiskFullError          the disk is full; nothing was lost
+    ├── ForbiddenError             the caller is known and may not do this
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
     ├── BudgetError                the budget is spent; answers already paid for are kept
@@ -135,6 +136,10 @@ class DamagedError(StoreError):
 
 
 class DiskFullError(StoreError):
+    pass
+
+
+class ForbiddenError(SurefindError):
     pass
 
 

@@ -7,12 +7,12 @@ through the same parsers as those of surefind.toml, so a report can do no more t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from surefind.bench.plan import Contender, label
-from surefind.bench.report import FORMAT, BenchReport, ReportRow
+from surefind.bench.report import FORMAT, BenchReport, ExamFacts, ReportRow
 from surefind.disk.records import Record, from_json, to_json
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import ReportVersionError, SpecError, UsageError
@@ -86,6 +86,21 @@ def reports_in(data: Path) -> Iterator[SavedReport]:
             yield saved_configs(path.parent)
 
 
+def reports_on(data: Path, exam: str, versions: Collection[int]) -> tuple[list[Path], list[Path]]:
+    """Finds the folders of the reports that used these versions of an exam, and the files of damaged reports."""
+    used, damaged = [], []
+    for path in sorted((data / REPORTS).glob(f"*/{REPORT_FILE}")):
+        try:
+            asked = _read(_ExamPart, path).exam
+            if asked.name == exam and asked.version in versions:
+                used.append(path.parent)
+        except ReportVersionError:
+            continue
+        except UsageError:
+            damaged.append(path)
+    return used, damaged
+
+
 def recommended_by(report: BenchReport) -> Contender:
     """Builds the recommended configuration of a report."""
     made = _configs(report, Path("this report"))
@@ -117,6 +132,11 @@ def _of_another_version(file: Path, error: ValueError) -> ReportVersionError:
     return ReportVersionError(
         f"{file} is not a report of this version of surefind bench ({error}). Write a new one with: surefind bench."
     )
+
+
+@dataclass(frozen=True)
+class _ExamPart:
+    exam: ExamFacts
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwi
     return made
 
 
-def saved_reports(folder: Path) -> list[tuple[Path, Mapping[str, object]]]:
+def saved_prompts(folder: Path) -> list[tuple[Path, Mapping[str, object]]]:
     """The files of all trained prompts in the folder, and the report in each."""
     return [(path, _read(path)[1]) for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from surefind.disk.records import from_json
 from surefind.fusion.manifest import FusionManifest
-from surefind.llm.trained import saved_reports, unreadable
+from surefind.llm.trained import saved_prompts, unreadable
 from surefind.train.judge import JudgedRow
 from surefind.types import ExamName
 
@@ -175,7 +175,7 @@ class ExamplesReport(PromptReport):
 def prompt_reports(folder: Path) -> list[ListwiseReport | ExamplesReport]:
     """The reports of all trained prompts in the folder of the models."""
     found: list[ListwiseReport | ExamplesReport] = []
-    for path, data in saved_reports(folder):
+    for path, data in saved_prompts(folder):
         try:
             weighs = data.get("step") == "llm_weights"
             found.append(from_json(ExamplesReport, data) if weighs else from_json(ListwiseReport, data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,6 +13,7 @@ from surefind.serve.cli._common import progress
 from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
+    from surefind.bench.adopting import Adoption
     from surefind.bench.report import BenchReport
     from surefind.kb import KnowledgeBase
     from surefind.kb.adoption import SettingsChange
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 UNDO = "surefind use --undo"
 
 
-def adopt_recommended(kb: Path, report: BenchReport, money: tuple[float | None, bool], quiet: bool) -> dict[str, Any]:
+def adopt_recommended(kb: Path, report: BenchReport, money: tuple[float | None, bool], quiet: bool) -> Adoption:
     """Makes the recommended row of a report the default of the knowledge base."""
+    from surefind.bench.adopting import change_for
     from surefind.bench.saved import recommended_by
     from surefind.kb import KnowledgeBase
-    from surefind.serve.adopting import change_for
 
     with KnowledgeBase.open(kb) as base:
         return carry_out(base, change_for(base, recommended_by(report)), money, quiet)
@@ -49,9 +50,9 @@ def say_how_to_adopt(kb: Path, report: BenchReport, folder: Path | None) -> None
 
 def carry_out(
     base: KnowledgeBase, change: SettingsChange, money: tuple[float | None, bool], quiet: bool, dry_run: bool = False
-) -> dict[str, Any]:
+) -> Adoption:
     """Builds what the change needs, then writes it. Returns what changed, for `show` and for JSON."""
-    from surefind.serve.adopting import adopt
+    from surefind.bench.adopting import adopt
 
     def agreed(calls: Sequence[Calls]) -> None:
         agree(base, calls, *money, quiet)
@@ -60,27 +61,27 @@ def carry_out(
         return adopt(base, change, agreed, report, partial(typer.echo, err=True), dry_run)
 
 
-def show_adopted(made: dict[str, Any]) -> None:
+def show_adopted(made: Adoption) -> None:
     """Prints what changed, what was built, and how to undo it."""
-    before, after = made["before"], made["after"]
-    if not made["changed"]:
-        typer.echo(f"{after['pipeline']} is the default already ({after['spec']}). Nothing was changed.")
+    before, after = made.before, made.after
+    if not made.changed:
+        typer.echo(f"{after.pipeline} is the default already ({after.spec}). Nothing was changed.")
         return
-    if made["name"] != after["pipeline"] and not made["undone"]:
-        typer.echo(f"{made['name']} is called {after['pipeline']} in surefind.toml.")
-    if before["pipeline"] != after["pipeline"]:
-        typer.echo(f"pipeline: {before['pipeline']} → {after['pipeline']}")
-    typer.echo(f"  {after['spec']}")
-    if before["layout"] != after["layout"]:
-        typer.echo(f"layout: {before['layout']} → {after['layout']}")
-    built = ", ".join(made["built"])
-    if made["dry_run"]:
+    if made.name != after.pipeline and not made.undone:
+        typer.echo(f"{made.name} is called {after.pipeline} in surefind.toml.")
+    if before.pipeline != after.pipeline:
+        typer.echo(f"pipeline: {before.pipeline} → {after.pipeline}")
+    typer.echo(f"  {after.spec}")
+    if before.layout != after.layout:
+        typer.echo(f"layout: {before.layout} → {after.layout}")
+    built = ", ".join(made.built)
+    if made.dry_run:
         typer.echo(f"To build: {built or 'nothing'}. This was a dry run: nothing was built and nothing was written.")
         return
     typer.echo(f"Built: {built}." if built else "All indexes exist already.")
-    if made["later"]:
-        typer.echo(f"From now on a sync also builds {', '.join(made['later'])}.")
-    if made["undone"]:
-        typer.echo(f"{made['file']} is as it was before {made['name']} was adopted.")
+    if made.later:
+        typer.echo(f"From now on a sync also builds {', '.join(made.later)}.")
+    if made.undone:
+        typer.echo(f"{made.file} is as it was before {made.name} was adopted.")
     else:
-        typer.echo(f"Wrote {made['file']}. Searches use it from now on. Undo with: {UNDO}")
+        typer.echo(f"Wrote {made.file}. Searches use it from now on. Undo with: {UNDO}")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.errors import UsageError
-from surefind.serve.bench_plan import compared, plan_for
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
 from surefind.serve.cli._answers import bench_answers, check_options
@@ -22,6 +21,7 @@ from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve, choose
 
 if TYPE_CHECKING:
     from surefind.access import Access
+    from surefind.bench.adopting import Adoption
     from surefind.bench.plan import Plan
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
@@ -147,6 +147,7 @@ def bench(
     """
     from surefind.access import Access
     from surefind.bench.check import check_report, read_baseline, save_baseline
+    from surefind.bench.comparing import compared, plan_for
     from surefind.bench.run import beir_base
     from surefind.fitness.check import check_calls, require_fit
     from surefind.kb import KnowledgeBase
@@ -291,14 +292,14 @@ def _show(
     pages: list[Path],
     outcome: Any,
     as_json: bool,
-    adopt: Callable[[], dict[str, Any]] | None,
+    adopt: Callable[[], Adoption] | None,
 ) -> None:
     """Prints the reports and the outcome of the check. The table is printed before `adopt`, which may fail."""
     if as_json:
         from surefind.disk.records import to_json
 
         more = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
-        more |= {"adopted": adopt()} if adopt else {}
+        more |= {"adopted": to_json(adopt())} if adopt else {}
         shown = [{**to_json(one.report), "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
         print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return

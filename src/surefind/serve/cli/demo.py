@@ -77,6 +77,7 @@ def demo(
 def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[BenchReport, Path]]:
     """Runs the default comparison on questions written from the documents, and on questions that staff would ask."""
     from surefind.access import Access
+    from surefind.bench.comparing import compared, plan_for
     from surefind.bench.files import write_files
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import REPORTS
@@ -84,7 +85,6 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
     from surefind.kb.sample import sample_questions
-    from surefind.serve.bench_plan import compared, plan_for
 
     what = compared(base, None, [], [], [])
     staff = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))

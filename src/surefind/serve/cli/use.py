@@ -73,9 +73,9 @@ def _undoing(base: KnowledgeBase) -> SettingsChange:
 def _adopting(base: KnowledgeBase, name: str | None, report: Path | None) -> SettingsChange:
     import shlex
 
+    from surefind.bench.adopting import change_for
     from surefind.bench.names import find, find_in
     from surefind.bench.saved import reports_in, saved_configs
-    from surefind.serve.adopting import change_for
 
     if name is None:
         newest = saved_configs(report) if report else next(reports_in(base.data), None)

@@ -17,11 +17,11 @@ from surefind.bench.report import BenchReport
 from surefind.calibrate.page import render as calibration_page
 from surefind.errors import NotFoundError
 from surefind.measure.statistics import Interval
-from surefind.serve.archive import Saved, saved_report
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import page
 from surefind.serve.web.policy import with_own_scripts
+from surefind.study.archive import Saved, saved_report
 from surefind.study.html import render as study_page
 
 router = APIRouter(include_in_schema=False)
@@ -75,7 +75,7 @@ async def full(kind: str, report_id: str, request: Request, service: Served) -> 
 def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple[Saved, Any]:
     if kind not in _FULL:
         raise NotFoundError("There is no report of this kind.")
-    return saved_report(service.kb.data, caller, kind, report_id, lambda: service.readable(caller))
+    return saved_report(service.kb.data, caller.groups, kind, report_id, lambda: service.readable(caller))
 
 
 def lines_of(report: BenchReport) -> list[ReportLine]:

@@ -15,9 +15,9 @@ from surefind.errors import NotFoundError
 from surefind.exam.keeping import keep
 from surefind.exam.model import query_to_json
 from surefind.exam.store import ExamStore
-from surefind.serve.archive import saved_report, saved_reports
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served
+from surefind.study.archive import saved_report, saved_reports
 
 router = APIRouter(tags=["exams and reports"])
 _NAME = re.compile(r"[\w.@ :+-]{1,200}")
@@ -81,7 +81,7 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         rows = []
-        for one in saved_reports(service.kb.data, caller):
+        for one in saved_reports(service.kb.data, caller.groups):
             if one.kind == "benchmark":
                 about = {"created": one.created, "primary": one.measure, "recommended": one.recommended}
                 wrong = {"damaged": one.damaged} if one.damaged else {}
@@ -101,7 +101,7 @@ async def report(report_id: str, request: Request, service: Served) -> dict[str,
         raise NotFoundError("There is no report of this name.")
 
     def read() -> dict[str, Any]:
-        found = saved_report(service.kb.data, caller, "benchmark", report_id, lambda: service.readable(caller))
+        found = saved_report(service.kb.data, caller.groups, "benchmark", report_id, lambda: service.readable(caller))
         report: dict[str, Any] = to_json(found[1])
         return report
 

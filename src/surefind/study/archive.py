@@ -24,7 +24,6 @@ from surefind.confidence.answering import FOLDER as CONFIDENCE
 from surefind.disk.sealed import read_sealed
 from surefind.errors import NotFoundError, UsageError
 from surefind.redact import without_folders
-from surefind.serve.auth.caller import Caller
 from surefind.store.version import FileVersion, file_version
 from surefind.study.files import readable_study
 from surefind.study.run import FOLDER as STUDIES
@@ -83,28 +82,28 @@ class Saved:
         """Returns the row of this configuration."""
         return next((row for row in self.rows if (row.spec, row.layout) == (spec, layout)), None)
 
-    def admits(self, caller: Caller) -> bool:
-        """Returns whether a caller may see the report."""
-        return EVERYTHING in caller.groups or (self.groups is not None and self.groups <= caller.groups)
+    def admits(self, groups: frozenset[str]) -> bool:
+        """Returns whether a caller in these groups may see the report."""
+        return EVERYTHING in groups or (self.groups is not None and self.groups <= groups)
 
 
-def saved_reports(data: Path, caller: Caller) -> list[Saved]:
-    """Returns the reports that a caller may see, newest first. The groups of a damaged one are not known, so the owner
-    sees it."""
-    return sorted((one for one in _all(data) if one.admits(caller)), key=lambda one: one.created, reverse=True)
+def saved_reports(data: Path, groups: frozenset[str]) -> list[Saved]:
+    """Returns the reports that a caller in these groups may see, newest first. The groups of a damaged one are not
+    known, so the owner sees it."""
+    return sorted((one for one in _all(data) if one.admits(groups)), key=lambda one: one.created, reverse=True)
 
 
 def saved_report(
-    data: Path, caller: Caller, kind: str, report_id: str, readable: Callable[[], Collection[str]]
+    data: Path, groups: frozenset[str], kind: str, report_id: str, readable: Callable[[], Collection[str]]
 ) -> tuple[Saved, Any]:
     """Returns a report and its content, with quotes of the documents that are `readable` to the caller now. Raises
     `NotFoundError` if there is no report that the caller may see."""
     for one in _all(data):
-        if (one.kind, one.id) == (kind, report_id) and one.admits(caller):
+        if (one.kind, one.id) == (kind, report_id) and one.admits(groups):
             if one.damaged:
                 raise UsageError(one.damaged)
             content = _read(one.kind, one.path)
-            return one, content if EVERYTHING in caller.groups else _readable(content, readable)
+            return one, content if EVERYTHING in groups else _readable(content, readable)
     raise NotFoundError(f"There is no report {report_id!r} for your groups.")
 
 
