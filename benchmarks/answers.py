@@ -28,6 +28,7 @@ from surefind.answer.quoting import quote
 from surefind.bench.answers import spans_of
 from surefind.confidence.builtin import FILE
 from surefind.confidence.predictor import LogisticModel, fit
+from surefind.disk.records import to_json
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
@@ -134,7 +135,7 @@ def write(work: Path) -> None:
     place = Path(__file__).parents[1] / "src" / "surefind" / "confidence" / FILE
     data = json.loads(place.read_text(encoding="utf-8"))
     parts = loaded(work)
-    data["quote"] = fitted([part for name, part in parts.items() if name != "policyqa"]).as_data()
+    data["quote"] = to_json(fitted([part for name, part in parts.items() if name != "policyqa"]).saved)
     place.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     print(f"Wrote the map of quotes from {len(parts)} collections.")
 

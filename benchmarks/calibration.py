@@ -23,6 +23,7 @@ from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
 from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
 from surefind.calibrate.evidence import ask, plan_of
+from surefind.calibrate.report import SkipResult
 from surefind.calibrate.run import WHENS
 from surefind.confidence.measures import MEASURED, features
 from surefind.confidence.predictor import fit
@@ -82,16 +83,16 @@ class Tally:
         """The share of the gain of always reranking; a dash if that is next to nothing."""
         return f"{self.gain / self.possible:.1%}" if self.possible > LEAST_GAIN * SPLITS else "–"
 
-    def add(self, found: dict[str, Any], beta: float) -> None:
-        quality = found["quality"]
-        self.skipped += found["skip_rate"] / SPLITS
-        self.gain += quality["conditional"] - quality["never"]
-        self.possible += quality["always"] - quality["never"]
-        if found["success"] is not None:
+    def add(self, found: SkipResult, beta: float) -> None:
+        quality = found.quality
+        self.skipped += found.skip_rate / SPLITS
+        self.gain += quality.conditional - quality.never
+        self.possible += quality.always - quality.never
+        if found.success is not None:
             self.used += 1
-            self.success += found["success"]
-        self.kept += found["success"] is None or found["success"] >= beta
-        self.not_below += found["success"] is None or found["high"] >= beta
+            self.success += found.success
+        self.kept += found.success is None or found.success >= beta
+        self.not_below += found.success is None or found.high >= beta
 
 
 def load(path: Path, success: str) -> Evidence:

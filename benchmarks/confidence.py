@@ -34,6 +34,7 @@ from surefind.confidence.builtin import FILE
 from surefind.confidence.predictor import LogisticModel, fit
 from surefind.confidence.reading import READ_SIGNALS
 from surefind.confidence.signals import NAMES, Kind
+from surefind.disk.records import to_json
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
@@ -198,7 +199,7 @@ def write(work: Path) -> None:
         "encoder": make("retrieve", "dense").index_spec,
         "collections": {part.name: len(part.right) for part in found["both"]},
         "signals": NAMES,
-        "predictors": {kind: pooled(parts).as_data() for kind, parts in found.items()},
+        "predictors": {kind: to_json(pooled(parts).saved) for kind, parts in found.items()},
     }
     place = Path(__file__).parents[1] / "src" / "surefind" / "confidence" / FILE
     data["quote"] = json.loads(place.read_text(encoding="utf-8"))["quote"]  # benchmarks/answers.py fits it

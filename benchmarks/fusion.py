@@ -28,6 +28,7 @@ from _shared import machine
 from surefind import KnowledgeBase, Query
 from surefind.bench.engine import OWNER
 from surefind.bench.run import beir_base, known_item_exam
+from surefind.disk.records import to_json
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.library import Library
@@ -69,12 +70,13 @@ def exams(data: Path, work: Path, wanted: list[str]) -> Iterator[tuple[str, Know
 
 def judged(kb: KnowledgeBase, name: str, exam: Exam, model: str) -> dict[str, Any]:
     made = train_fusion(kb, exam, model, PAIR, name=f"{model}-{name}", cross=True)
-    trained, static, *others = made["rows"]
-    rival = max((row for row in others if row["p"] is not None), key=lambda row: row["mean"])
+    trained, static, *others = made.rows
+    rival = max((row for row in others if row.p is not None), key=lambda row: row.mean)
+    data = to_json(made)
     return {
-        "exam": name, "questions": sum(made["questions"].values()), "model": model, "trained": trained["mean"],
-        "rival": rival, "static": static, "rows": made["rows"], "chosen": made["hyperparameters"],
-        "seconds": made["training_seconds"],
+        "exam": name, "questions": sum(data["questions"].values()), "model": model, "trained": trained.mean,
+        "rival": to_json(rival), "static": to_json(static), "rows": data["rows"], "chosen": data["hyperparameters"],
+        "seconds": made.training_seconds,
     }  # fmt: skip
 
 
@@ -97,8 +99,8 @@ def timed(kb: KnowledgeBase, exam: Exam, models: list[str]) -> None:
         MODELS[model](replace(material, tuning=many), lambda what, done, total: None)
         seconds = time.perf_counter() - started
         made = train_fusion(kb, exam, model, PAIR, name="timed")
-        pipeline = Pipeline.parse(made["rows"][0]["spec"])
-        static = replace(pipeline, fuse=Convex(0.5, made["missing"]))
+        pipeline = Pipeline.parse(made.rows[0].spec)
+        static = replace(pipeline, fuse=Convex(0.5, made.missing))
         p50, p95 = _added(kb, [query.text for query in exam.queries[::3]][:300], pipeline, static)
         print(f"{model:<10} trained on 5,000 in {seconds:5.1f} s; adds p50 {p50:.2f} p95 {p95:.2f} ms", flush=True)
 

@@ -54,7 +54,7 @@ def announces(scores: NDArray[np.float64], clusters: NDArray[np.int64]) -> tuple
         comparisons=comparisons,
         intervals=intervals,
         held_out_intervals=intervals,
-        latency=[{}] * len(names),
+        latency={},
         recommendation=None,
     )
     winner = len(verdict.ties) < len(names) - 1

@@ -17,7 +17,7 @@ from pathlib import Path
 from surefind import Access, KnowledgeBase
 from surefind.errors import ClosedError, ConflictError, LockedError
 from surefind.serve.http.service import Service
-from surefind.serve.http.settings import serve_settings
+from surefind.settings.serve import serve_settings
 
 PUBLIC = Access.public()
 counts: Counter[str] = Counter()

@@ -15,12 +15,14 @@ from helpers import Home
 from http_helpers import SETTINGS
 from surefind.access import Access
 from surefind.bench.answers_page import curves, render
+from surefind.bench.answers_report import AnswersExam, AnswersReport, AnswersRow
+from surefind.bench.environment import environment
 from surefind.disk.sealed import unsealed
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
 from surefind.measure.clusters import MIN_CLUSTERS
 from surefind.measure.quotes import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
-from surefind.measure.statistics import bootstrap, bootstrap_of
+from surefind.measure.statistics import Interval, bootstrap, bootstrap_of
 from surefind.types import Hit
 
 TEXT = (
@@ -287,13 +289,25 @@ def test_a_stopped_run_leaves_no_report(
 
 
 def test_names_on_the_page_are_text() -> None:
-    one = {"mean": 0.5, "low": 0.25, "high": 0.75}
-    row = dict.fromkeys(("right", "f1", "answered", "precision", "precision_at_half", "aurc", "unanswerable"), one)
-    row |= {"name": "<b>&", "aliases": [], "letters": "a", "seconds": 0.5, "curve": [(0.5, 0.0), (1.0, 0.25)]}
+    one = Interval(0.5, 0.25, 0.75)
+    row = AnswersRow(
+        name="<b>&", aliases=(), spec="bm25", letters="a", right=one, f1=one, answered=one, precision=one,
+        precision_at_half=one, aurc=one, unanswerable=one, seconds=0.5, curve=((0.5, 0.0), (1.0, 0.25)),
+    )  # fmt: skip
     lines = ElementTree.fromstring(f"<div>{curves([row])}</div>").findall(".//polyline")
     assert [one.get("points") for one in lines] == [f"{44 + 160.0},{12 + 320.0} {44 + 320.0},{12 + 240.0}"]
-    exam = {"name": "<i>", "version": 1, "queries": 2, "without_span": 0, "dropped": 0}
     page = render(
-        {"surefind": "0", "created": "2026-01-01", "command": "<u>", "exam": exam, "unanswerable": 0, "rows": [row]}
+        AnswersReport(
+            surefind="0",
+            created="2026-01-01",
+            command="<u>",
+            audience="everybody",
+            groups=(),
+            rows=(row,),
+            environment=environment(),
+            unanswerable=0,
+            confidence=0.95,
+            exam=AnswersExam(name="<i>", version=1, queries=2, without_span=0),
+        )
     )
     assert "<b>" not in page and "<i>" not in page and "<u>" not in page and "0.500 [0.250,\u00a00.750]" in page

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from exam_helpers import query
 from helpers import Home
+from report_helpers import bench_report, row
 from rerank_helpers import tiny_cross_encoder
 from surefind.bench.check import check_report, read_baseline
 from surefind.bench.cost import quote_for
@@ -20,12 +21,14 @@ from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files
 from surefind.bench.plan import Contender, Plan, parse_measures
 from surefind.bench.recommendation import recommend
+from surefind.bench.report import ExamFacts
 from surefind.bench.run import run_bench
-from surefind.bench.terminal import ordered, show
+from surefind.bench.terminal import show
+from surefind.bench.timing import Timing
 from surefind.bench.verdict import _about_choice, fastest
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.split import held_out
-from surefind.measure.statistics import bootstrap
+from surefind.measure.statistics import Interval, bootstrap
 from surefind.search.pipeline import Pipeline
 from surefind.settings.template import BUILT_IN
 
@@ -119,16 +122,16 @@ def test_a_drawn_row_is_paired_and_estimated(home: Home, plan: Plan) -> None:
         report = run_bench(kb, plan, "surefind bench").report
         whole = Plan(tuple(Contender(one.name, one.pipeline) for one in plan.contenders), EXAM, plan.measures)
         every = run_bench(kb, whole, "surefind bench").report
-    fast, slow = report["rows"]
-    assert (fast["asked"], slow["asked"]) == (len(QUERIES), len(part))
-    assert [score is not None for score in slow["scores"]] == part.asked.tolist()
-    full = every["rows"][1]["scores"]
-    assert [one for one in slow["scores"] if one is not None] == [full[i] for i in part.places]
-    assert slow["reranking"][0]["queries"] == len(part)
-    assert slow["latency_ms"]["stages"]["cross_encoder"]["p50"] > 0
-    assert report["winner"] == "bm25" and "Of the configurations that were asked every question" in report["verdict"]
-    assert f"Asked {len(part)} of {len(QUERIES)} questions" in report["verdict"]
-    assert "surefind bench --exam questions -p bm25 -p slow" in report["verdict"]
+    fast, slow = report.rows
+    assert (fast.asked, slow.asked) == (len(QUERIES), len(part))
+    assert [score is not None for score in slow.scores] == part.asked.tolist()
+    full = every.rows[1].scores
+    assert [one for one in slow.scores if one is not None] == [full[i] for i in part.places]
+    assert slow.reranking[0].queries == len(part)
+    assert slow.latency_ms.stages["cross_encoder"].p50 > 0
+    assert report.winner == "bm25" and "Of the configurations that were asked every question" in report.verdict
+    assert f"Asked {len(part)} of {len(QUERIES)} questions" in report.verdict
+    assert "surefind bench --exam questions -p bm25 -p slow" in report.verdict
 
 
 def test_the_drawn_row_says_so_everywhere(home: Home, plan: Plan, tmp_path: Path) -> None:
@@ -136,18 +139,18 @@ def test_the_drawn_row_says_so_everywhere(home: Home, plan: Plan, tmp_path: Path
         report = run_bench(kb, plan, "surefind bench").report
     screen = io.StringIO()
     show(report, Console(file=screen, width=200))
-    said = f"slow, asked {report['rows'][1]['asked']} of {len(QUERIES)}"
+    said = f"slow, asked {report.rows[1].asked} of {len(QUERIES)}"
     assert said in screen.getvalue() and said in markdown(report)
     assert write_files(report, tmp_path / "report").is_file()
 
 
 def test_a_drawn_row_comes_after_those_that_were_asked_everything() -> None:
     rows = [
-        {"name": name, "asked": asked, "measures": {"nDCG@10": {"mean": mean}}}
+        row(name, asked=asked, measures={"nDCG@10": Interval(mean, 0.0, 1.0)})
         for name, asked, mean in (("careful", 6, 1.0), ("words", 90, 0.7), ("hybrid", 90, 0.8))
     ]
-    report = {"rows": rows, "primary": "nDCG@10", "exam": {"queries": 90}}
-    assert [row["name"] for row in ordered(report)] == ["hybrid", "words", "careful"]
+    report = bench_report(*rows, exam=ExamFacts(name="e", version=1, queries=90, families={}))
+    assert [one.name for one in report.ordered] == ["hybrid", "words", "careful"]
 
 
 def test_a_drawn_row_is_not_checked_against_a_baseline(home: Home, plan: Plan, tmp_path: Path) -> None:
@@ -174,7 +177,7 @@ def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float
     specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
     before = np.full(len(QUERIES), 0.5)
     found = recommend(specs, np.column_stack([before, before]), QUERIES)
-    times = [{"p50": p50, "p50_low": p50, "p50_high": p50} for p50 in (5.0, took)]
+    times = {i: Timing(p50, p50, p50, p50, p50, {}) for i, p50 in enumerate((5.0, took))}
     assert found.best == 1 and fastest(found, times, [False, True]) == 0
 
 
@@ -183,7 +186,7 @@ def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> 
     specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
     before = np.full(len(QUERIES), 0.5)
     found = recommend(specs, np.column_stack([before, before + gain]), QUERIES)
-    times = [{"p50": p50, "p50_low": p50, "p50_high": p50} for p50 in (5.0, 700.0)]
+    times = {i: Timing(p50, p50, p50, p50, p50, {}) for i, p50 in enumerate((5.0, 700.0))}
     reranked = [False, True]
     assert found.best == 1 and fastest(found, times, reranked) == chosen
     text = _about_choice(list(BUILT_IN), found, chosen, times, reranked)

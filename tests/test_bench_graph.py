@@ -19,7 +19,7 @@ def said(with_graph: float, without: float, texts: tuple[str, ...] = (WALKS, BES
     draws = np.random.default_rng(7).random((200, 3))
     scores = (draws < np.array([with_graph, without, 0.05])).astype(np.float64)
     contenders = [Contender(text.partition(" ")[0] + str(i), Pipeline.parse(text)) for i, text in enumerate(texts)]
-    return graph_value(contenders, "All@5", scores.mean(axis=0).tolist(), compare_all(scores), [5.0, 2.0, None])
+    return graph_value(contenders, "All@5", scores.mean(axis=0).tolist(), compare_all(scores), [5.0, 2.0, 1.0])
 
 
 def test_graph_that_is_significantly_better_pays() -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
 import pytest
 
+from report_helpers import bench_report, row
 from surefind.bench.html import render
+from surefind.bench.report import BenchReport, QuotedChunk, SampledQuestion
+from surefind.disk.records import from_json
+from surefind.measure.statistics import Interval
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -43,20 +48,19 @@ class _Elements(HTMLParser):
             self.scripts[-1] += data
 
 
-def report(text: str = "CTR filing deadline") -> dict[str, Any]:
-    return {
-        "measures": ["nDCG@10"],
-        "rows": [{"name": text, "spec": text, "measures": {"nDCG@10": {"mean": 0.5, "low": None, "high": None}}}],
-        "verdict": text,
-        "queries": [{"id": "q1", "text": text, "results": [[1.0, 1, [0], [1]]]}],
-        "chunks": [{"document": text, "title": text, "headings": [text], "text": text}],
-    }
+def report(text: str = "CTR filing deadline", **more: Any) -> BenchReport:
+    question = SampledQuestion(id="q1", text=text, family="f", overlap=None, gold=(), results=((1.0, 1, (0,), (1,)),))
+    chunk = QuotedChunk(text, text, (text,), text)
+    made = row(text, aliases=(text,), **more)
+    return bench_report(replace(made, spec=text), verdict=text, queries=(question,), chunks=(chunk,))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_the_report_round_trips(text: str) -> None:
     scripts = _Elements(render(report(text))).scripts
-    assert json.loads(scripts[0]) == report(text)
+    drawn = json.loads(scripts[0])
+    not_drawn = {"query_ids": [], "query_texts": [], "query_documents": [], "query_clusters": []}
+    assert from_json(BenchReport, drawn | not_drawn) == report(text)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -75,7 +79,7 @@ def test_the_data_needs_no_care_from_the_reader(text: str) -> None:
 
 def test_what_a_browser_cannot_parse_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        render({"rows": [{"measures": {"nDCG@10": {"mean": float("nan")}}}]})
+        render(report(measures={"nDCG@10": Interval(float("nan"), 0.0, 1.0)}))
 
 
 def test_rendering_leaves_the_report_alone() -> None:
@@ -85,7 +89,7 @@ def test_rendering_leaves_the_report_alone() -> None:
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
-    page = render({})
+    page = render(report())
     assert set(re.findall(r"""https?://[^\s"'`)]*""", page)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"""@import|url\(|\bfetch\(|XMLHttpRequest|WebSocket|EventSource|sendBeacon|import\(""", page)
     for tag, attributes in _Elements(page).tags:
@@ -95,16 +99,18 @@ def test_nothing_is_loaded_from_elsewhere() -> None:
 
 
 def test_text_is_never_inserted_as_markup() -> None:
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", render({}))
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", render(report())
+    )
 
 
 def test_the_page_is_small() -> None:
-    assert len(render({}).encode()) < 72_000
+    assert len(render(report()).encode()) < 72_000
 
 
 def test_what_is_not_there_is_not_written_as_false() -> None:
     """`replaceChildren(a && b)` writes the word "false" for an `a` that does not hold."""
-    page = render({})
+    page = render(report())
     for start in [match.end() for match in re.finditer(r"replaceChildren\(", page)]:
         depth, outside = 1, ""
         for char in page[start:]:

@@ -48,5 +48,5 @@ def test_slow_stage_is_timed_on_fewer_queries(
         kb.build(pipeline)
         plan = Plan(tuple(from_texts(["bm25", pipeline], {})), Exam("e", asked), parse_measures(["RR@10"]))
         report = run_bench(kb, plan, "").report
-    whole = report["rows"][1]["latency_ms"]
-    assert min(whole["p50"], whole["stages"]["dense"]["p50"]) >= 20  # over fewer queries in the whole than in a stage
+    whole = report.rows[1].latency_ms
+    assert min(whole.p50, whole.stages["dense"].p50) >= 20  # over fewer queries in the whole than in a stage

@@ -78,19 +78,17 @@ def finished(base: Path) -> Finished:
 def test_row_is_what_its_layout_gives_alone(finished: Finished, base: Path, tmp_path: Path) -> None:
     with KnowledgeBase.open(base) as kb:
         exam = known_item_exam(kb, per_family=8)
-    for row, text in zip(finished.report["rows"], LAYOUTS, strict=True):
+    for row, text in zip(finished.report.rows, LAYOUTS, strict=True):
         chunk, *enrich = text.split(" + ")
-        home = Home(tmp_path / row["name"], f'[index]\nchunk = "{chunk}"\nenrich = {enrich}\n{WORDS}')
+        home = Home(tmp_path / row.name, f'[index]\nchunk = "{chunk}"\nenrich = {enrich}\n{WORDS}')
         copy_few(home.docs)
         home.sync("docs")
         with home.open() as alone:
             plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(MEASURES))
             expected = run_bench(alone, plan, "surefind bench").report
-        assert row["scores"] == expected["rows"][0]["scores"]
-        assert {m: i["mean"] for m, i in row["measures"].items()} == {
-            m: i["mean"] for m, i in expected["rows"][0]["measures"].items()
-        }
-        assert (row["layout"], row["chunks"]) == (text, expected["corpus"]["chunks"])
+        assert row.scores == expected.rows[0].scores
+        assert {m: i.mean for m, i in row.measures.items()} == {m: i.mean for m, i in expected.rows[0].measures.items()}
+        assert (row.layout, row.chunks) == (text, expected.corpus.chunks)
 
 
 def test_parents_stand_once_in_a_ranking(finished: Finished) -> None:
@@ -104,23 +102,23 @@ def test_parents_stand_once_in_a_ranking(finished: Finished) -> None:
 
 
 def test_every_layout_says_what_it_costs(finished: Finished) -> None:
-    rows = finished.report["rows"]
-    assert len({row["chunks"] for row in rows}) == 3
-    assert all(row["ingest_s_per_doc"] > 0 and row["index_bytes"] > 0 for row in rows)
+    rows = finished.report.rows
+    assert len({row.chunks for row in rows}) == 3
+    assert all(row.ingest_s_per_doc > 0 and row.index_bytes > 0 for row in rows)
 
 
 def test_samples_show_the_passages_of_each_layout(finished: Finished, kb: KnowledgeBase) -> None:
     report = finished.report
     texts = {document.id: document.text for document in kb.documents(Access.owner())}
-    assert all(chunk["text"] in texts[chunk["document"]] for chunk in report["chunks"])
-    shown = [{report["chunks"][n]["text"] for q in report["queries"] for n in q["results"][c][2]} for c in range(3)]
+    assert all(chunk.text in texts[chunk.document] for chunk in report.chunks)
+    shown = [{report.chunks[n].text for q in report.queries for n in q.results[c][2]} for c in range(3)]
     assert not shown[0] & shown[1]
 
 
 def test_repeated_run_comes_from_the_cache(finished: Finished, kb: KnowledgeBase) -> None:
     again = run_bench(kb, plan_of(kb, *LAYOUTS), "surefind bench")
     assert again.outcome is None
-    assert again.report["rows"] == finished.report["rows"]
+    assert again.report.rows == finished.report.rows
     quote = quote_for(Bench(kb), plan_of(kb, *LAYOUTS, "whole"))
     assert (quote.retrievals, quote.cached) == (4, 3)
 

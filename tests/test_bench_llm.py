@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from exam_helpers import query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
-from surefind.bench.llm_value import calls_of, cost_of, llm_value
+from surefind.bench.llm_value import llm_value
 from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.report import BenchReport
 from surefind.bench.run import run_bench
+from surefind.bench.timing import StageTiming, Timing
 from surefind.errors import BudgetError
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
@@ -42,7 +43,7 @@ def kb(tmp_path: Path, llm: LLMServer, toys: None) -> Home:
     return home
 
 
-def _bench(home: Home, budget: float | None = None, fresh: bool = False) -> dict[str, Any]:
+def _bench(home: Home, budget: float | None = None, fresh: bool = False) -> BenchReport:
     with home.open() as kb:
         kb.services.llm.meter.limit = budget
         plan = Plan(tuple(from_texts(["bm25", "bm25 >> asks_model"], {})), EXAM, parse_measures(["RR@10"]))
@@ -54,32 +55,32 @@ def test_calls_dollars_and_time_are_those_of_a_live_query(kb: Home, llm: LLMServ
     llm.delay = 0.05
     first = _bench(kb)
     assert len(llm.bodies) == 8
-    plain, asking = first["rows"]
-    assert (plain["calls"], plain["cost_per_1k"]) == (0, 0)
-    assert (asking["calls"], asking["cost_per_1k"]) == (1.0, pytest.approx(1.0))
-    stage = asking["latency_ms"]["stages"]["asks_model"]
-    assert (stage["calls"], stage["dollars"]) == (1.0, 0.001)
-    assert stage["p50"] >= 50  # it came from the cache, and counts with the time that it took
+    plain, asking = first.rows
+    assert (plain.calls, plain.cost_per_1k) == (0, 0)
+    assert (asking.calls, asking.cost_per_1k) == (1.0, pytest.approx(1.0))
+    stage = asking.latency_ms.stages["asks_model"]
+    assert (stage.calls, stage.dollars) == (1.0, 0.001)
+    assert stage.p50 >= 50  # it came from the cache, and counts with the time that it took
     again = _bench(kb, fresh=True)
     assert len(llm.bodies) == 8
-    assert again["rows"][1]["cost_per_1k"] == asking["cost_per_1k"]
-    assert asking["measures"]["RR@10"]["mean"] == 1.0
+    assert again.rows[1].cost_per_1k == asking.cost_per_1k
+    assert asking.measures["RR@10"].mean == 1.0
 
 
 def test_verdict_weighs_the_model(kb: Home) -> None:
     assert re.search(
         r"The language model changes RR@10 by \+0\.\d+ \[.*\] \(bm25 >> asks_model against bm25, the best "
         r"configuration without one\), a significant gain\. It costs \$1\.00 and 1,000 calls per 1,000 queries",
-        _bench(kb)["verdict"],
+        _bench(kb).verdict,
     )
 
 
 def test_dead_model_is_told_and_not_kept(kb: Home, llm: LLMServer) -> None:
     llm.script = ["401"] * 500
     report = _bench(kb)
-    assert "asks_model failed for 8 questions" in report["problems"][0]
+    assert "asks_model failed for 8 questions" in report.problems[0]
     llm.script = []
-    assert _bench(kb)["problems"] == []
+    assert _bench(kb).problems == ()
 
 
 def test_budget_ends_a_benchmark_and_the_next_one_goes_on(kb: Home, llm: LLMServer) -> None:
@@ -87,7 +88,7 @@ def test_budget_ends_a_benchmark_and_the_next_one_goes_on(kb: Home, llm: LLMServ
     with pytest.raises(BudgetError, match=r"\$0\.0060 is too small for the next call"):
         _bench(kb, budget=0.006)
     assert 0 < len(llm.bodies) <= 6
-    assert _bench(kb, budget=1.0)["problems"] == []
+    assert _bench(kb, budget=1.0).problems == ()
     assert len(llm.bodies) == 8
 
 
@@ -116,13 +117,14 @@ def test_table_has_the_columns_only_where_somebody_asks(kb: Home) -> None:
 
 # ---------------------------------------------------------------- the sentence
 
-ASKS = {"p50": 900.0, "stages": {"bm25": {"p50": 1.0}, "llm": {"p50": 899.0, "calls": 2.0, "dollars": 0.003}}}
-PLAIN = {"p50": 1.0, "stages": {"bm25": {"p50": 1.0}}}
+BM25 = StageTiming(1.0, 1.0, 1.0)
+ASKS = Timing(900.0, 900.0, 900.0, 900.0, 900.0, {"bm25": BM25, "llm": StageTiming(899.0, 899.0, 899.0, 2.0, 0.003)})
+PLAIN = Timing(1.0, 1.0, 1.0, 1.0, 1.0, {"bm25": BM25})
 
 
 def test_costs_of_a_row() -> None:
-    assert (calls_of(ASKS), cost_of(ASKS)) == (2.0, pytest.approx(3.0))
-    assert (calls_of(PLAIN), cost_of(PLAIN)) == (0.0, 0.0)
+    assert (ASKS.calls, ASKS.cost_per_1k) == (2.0, pytest.approx(3.0))
+    assert (PLAIN.calls, PLAIN.cost_per_1k) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from helpers import WORDS, Home
-from report_helpers import row, save_report
+from report_helpers import bench_report, row, save_report
 from surefind import KnowledgeBase, Pipeline
 from surefind.bench.names import find, find_in, find_pipeline
 from surefind.bench.plan import Contender, distinct, preset, preset_names
-from surefind.bench.saved import read_report, reports_in
+from surefind.bench.saved import read_report, reports_in, saved_configs
+from surefind.disk.records import to_json
 from surefind.disk.sealed import sealed, unsealed
-from surefind.errors import SpecError, SurefindError, UsageError
+from surefind.errors import ReportVersionError, SpecError, SurefindError, UsageError
 
 
 @pytest.fixture
@@ -198,7 +200,7 @@ def test_command_that_uses_the_layout_of_the_settings_refuses_another(home: Home
 
 
 def test_row_of_one_report(home: Home) -> None:
-    report = read_report(save_report(home.folder, "a", row("Best", "bm25"), row("dense", "bm25(k1=2)")))
+    report = saved_configs(save_report(home.folder, "a", row("Best", "bm25"), row("dense", "bm25(k1=2)")))
     assert str(find_in(report, "dense").pipeline) == parsed("bm25(k1=2)")
     assert find_in(report, "best").name == "Best"
     with pytest.raises(UsageError, match=r"There is no row 'bst' in .*a\. Did you mean Best\? Choices: Best, dense\."):
@@ -208,26 +210,53 @@ def test_row_of_one_report(home: Home) -> None:
 # ---------------------------------------------------------------- reports that cannot be trusted
 
 
+GOOD: dict[str, Any] = to_json(bench_report(row("x")))
+
+
 @pytest.mark.parametrize(
-    "content",
+    ("change", "says"),
     [
-        {"rows": 3},
-        {"rows": [{}], "compares_layouts": False, "recommended": "x"},
-        {"rows": [row("x", "bm25") | {"spec": 3}], "compares_layouts": False, "recommended": "x"},
-        {"rows": [row("x\x1b[2J", "bm25")], "compares_layouts": False, "recommended": "x"},
-        {"rows": [row("x", "bm25")], "recommended": "x"},
+        ({"format": 0}, "its format is 0, not 1"),
+        ({"format": None}, "its format is None, not 1"),
+        ({"rows": 3}, "rows: 3 is not a list"),
+        ({"rows": [{}]}, "rows: name is missing"),
+        ({"rows": [{**GOOD["rows"][0], "spec": 3}]}, "rows: spec: 3 is not a text"),
+        ({"rows": [{**GOOD["rows"][0], "name": "x\x1b[2J"}]}, "is not a name or a spec"),
+        ({"compares_layouts": 1}, "compares_layouts: 1 is not true or false"),
     ],
 )
-def test_report_of_another_version_is_skipped_and_named(home: Home, kb: KnowledgeBase, content: Any) -> None:
+def test_report_of_another_version_is_skipped_and_named(home: Home, kb: KnowledgeBase, change: Any, says: str) -> None:
     good = save_report(home.folder, "good", row("x", "bm25(k1=3)"), age=60)
-    bad = home.write(".surefind/reports/bad/report.json", json.dumps(sealed(content)), age=0)
+    bad = home.write(".surefind/reports/bad/report.json", json.dumps(sealed(GOOD | change)), age=0)
     assert [report.path for report in reports_in(kb.data)] == [good]
     assert spec(kb, "x") == parsed("bm25(k1=3)")
-    with pytest.raises(
-        UsageError, match=r"is not a report of this version of surefind bench .*surefind bench\."
-    ) as told:
-        read_report(bad.parent)
-    assert "\x1b" not in str(told.value)
+    with pytest.raises(UsageError, match=r"bad.* is not a report of .*surefind bench .*: surefind bench\.") as told:
+        saved_configs(bad.parent)
+    assert "\x1b" not in str(told.value) and says in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"rows": [{**GOOD["rows"][0], "scores": [1.0]}]}, "its lists of questions and scores differ in length"),
+        ({"rows": [{**GOOD["rows"][0], "measures": {}}]}, "a row lacks a measure"),
+        (
+            {"rows": [{**GOOD["rows"][0], "latency_ms": {"p50": "fast"}}]},
+            "rows: latency_ms: p50: 'fast' is not a number",
+        ),
+        ({"exam": [1]}, "exam: [1] is not an object"),
+        ({"query_ids": None}, "query_ids: None is not a list"),
+        ({"leakage": {"text": "", "families": {}, "bands": {"low": 0.5}}}, "leakage: bands: 0.5 is not a whole number"),
+    ],
+)
+def test_report_with_an_odd_field_is_named(tmp_path: Path, change: Any, says: str) -> None:
+    (tmp_path / "report.json").write_text(json.dumps(sealed(GOOD | change)), encoding="utf-8")
+    with pytest.raises(ReportVersionError) as told:
+        read_report(tmp_path)
+    assert str(told.value) == (
+        f"{tmp_path / 'report.json'} is not a report of this version of surefind bench ({says}). Write a new one with: "
+        "surefind bench."
+    )
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "7", '"rows"', "{}", "[" * 100_000, b"\xff\xfe", '{"chfcksum": 1}'])
@@ -235,14 +264,14 @@ def test_damaged_report_is_named(home: Home, kb: KnowledgeBase, content: str | b
     """An earlier report must not take its place in silence."""
     save_report(home.folder, "good", row("x", "bm25(k1=3)"), age=60)
     bad = home.write(".surefind/reports/bad/report.json", content, age=0)
-    for read in (lambda: list(reports_in(kb.data)), lambda: read_report(bad.parent), lambda: spec(kb, "x")):
+    for read in (lambda: list(reports_in(kb.data)), lambda: saved_configs(bad.parent), lambda: spec(kb, "x")):
         with pytest.raises(UsageError, match=r"bad.report\.json is damaged or was edited"):
             read()
 
 
 def test_missing_report_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none cannot be read \(No such file or directory\)"):
-        read_report(tmp_path / "none")
+        saved_configs(tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -252,8 +281,7 @@ def test_spec_of_a_report_can_do_no_more_than_one_of_the_settings(
     home: Home, kb: KnowledgeBase, spec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(home.folder)
-    evil: dict[str, Any] = {**row("x", "bm25"), "spec": spec, "command": "rm -rf /", "cut": "os.system"}
-    save_report(home.folder, "a", evil)
+    save_report(home.folder, "a", replace(row("x"), spec=spec))
     before = sorted(home.folder.iterdir())
     with pytest.raises(SurefindError, match=r"'x' of the report .* cannot be used here\."):
         str(find(kb, "x").pipeline)

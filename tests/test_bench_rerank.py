@@ -23,9 +23,11 @@ from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
 from surefind.bench.movement import swaps, top_changed
 from surefind.bench.plan import Plan, from_texts, parse_measures
+from surefind.bench.report import MeanWords
 from surefind.bench.reranking import Reranking, stacked
 from surefind.bench.run import run_bench
 from surefind.bench.terminal import show
+from surefind.bench.timing import Timing
 from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam, Judgment
 from surefind.inference import cross_encoder as rerank_onnx
@@ -83,17 +85,17 @@ def test_blends_are_compared_for_one_reading(home: Home, model: str, monkeypatch
     read: list[int] = []
     run = rerank_onnx.OnnxCrossEncoder._run
     monkeypatch.setattr(rerank_onnx.OnnxCrossEncoder, "_run", lambda self, pair: read.append(1) or run(self, pair))
-    monkeypatch.setattr(Bench, "latency", lambda self, plan, before: [{"p50": 1.0, "p95": 1.0}] * 4)
+    monkeypatch.setattr(Bench, "latency", lambda self, plan, before: [Timing(1.0, 1.0, 1.0, 1.0, 1.0, {})] * 4)
     texts = ["bm25", f"bm25 >> cross_encoder(model={model}, blend=[0, 0.5, 1])"]
     with home.open() as kb:
         report = run_bench(kb, plan_of(*texts), "").report
         first = len(read)
         again = run_bench(kb, plan_of(*texts), "", fresh=True).report
-    scores = [row["measures"]["nDCG@10"]["mean"] for row in report["rows"]]
+    scores = [row.measures["nDCG@10"].mean for row in report.rows]
     assert scores[1] == scores[0]  # blend 0 leaves the order as it is
     assert 0 < first <= sum(len(DOCUMENTS) for _ in EXAM.queries)  # a pair once, not three times
     assert len(read) == first
-    assert [row["scores"] for row in again["rows"]] == [row["scores"] for row in report["rows"]]
+    assert [row.scores for row in again.rows] == [row.scores for row in report.rows]
 
 
 def test_rerankings_are_kept_and_known_by_what_was_given(home: Home, toys: None) -> None:
@@ -164,11 +166,11 @@ def test_failing_reranker_is_a_problem_of_the_report(home: Home, toys: None) -> 
     with home.open() as kb:
         report = run_bench(kb, plan_of("bm25", "bm25 >> failing"), "").report
         again = run_bench(kb, plan_of("bm25", "bm25 >> failing"), "")
-    (problem,) = report["problems"]
+    (problem,) = report.problems
     assert problem == (
         "bm25 >> failing: failing failed for 4 questions, which kept the ranking before it (The model did not answer.)"
     )
-    assert report["rows"][0]["scores"] == report["rows"][1]["scores"]
+    assert report.rows[0].scores == report.rows[1].scores
     assert again.outcome is not None  # a report with a hole in it is not kept
     assert problem in markdown(report)
 
@@ -231,19 +233,19 @@ def test_report_says_what_reranking_changed(home: Home, model: str, tmp_path: Pa
     # q1 ("cash report") it counts four times "cash" in cash.md against one "cash" and one "report".
     with home.open() as kb:
         report = run_bench(kb, plan_of("bm25", f"bm25 >> cross_encoder(model={model}, blend=1)"), "x").report
-    plain, row = report["rows"]
-    (moved,) = row["reranking"]
-    assert plain["reranking"] == []
-    before, after = plain["scores"], row["scores"]
+    plain, row = report.rows
+    (moved,) = row.reranking
+    assert plain.reranking == ()
+    before, after = plain.scores, row.scores
     worse = [i for i in range(4) if after[i] < before[i]]
     assert worse == [0]
-    assert (moved["degraded"], moved["improved"], moved["queries"]) == (1, 0, 4)
-    assert moved["worst"][0]["text"] == "cash report"
-    assert moved["worst"][0]["first_relevant"] == [1, 2]
-    assert moved["worst"][0]["change"] == pytest.approx(1 / np.log2(3) - 1, abs=1e-4)
-    assert moved["change"]["mean"] == pytest.approx((1 / np.log2(3) - 1) / 4, abs=1e-4)
-    assert (moved["with_numbers"], moved["degraded_with_numbers"]) == (1, 0)
-    assert moved["words"] == {"degraded": 2.0, "all": 2.0}
+    assert (moved.degraded, moved.improved, moved.queries) == (1, 0, 4)
+    assert moved.worst[0].text == "cash report"
+    assert moved.worst[0].first_relevant == (1, 2)
+    assert moved.worst[0].change == pytest.approx(1 / np.log2(3) - 1, abs=1e-4)
+    assert moved.change.mean == pytest.approx((1 / np.log2(3) - 1) / 4, abs=1e-4)
+    assert (moved.with_numbers, moved.degraded_with_numbers) == (1, 0)
+    assert moved.words == MeanWords(2.0, 2.0)
     assert "0 questions better, 1 worse of 4" in markdown(report)
     assert "| -0.369 | 1 → 2 | cash report |" in markdown(report)
 

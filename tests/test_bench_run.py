@@ -8,7 +8,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -25,8 +25,10 @@ from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown, write_files, write_runs
 from surefind.bench.plan import Contender, Plan, distinct, from_texts, parse_measures
+from surefind.bench.report import FORMAT, BenchReport
 from surefind.bench.run import Finished, beir_base, known_item_exam, run_bench
 from surefind.bench.terminal import show
+from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
@@ -91,8 +93,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def test_report_has_the_promised_keys(finished: Finished) -> None:
-    assert {"exam", "rows", "winner", "ties", "query_ids", "query_texts", "query_clusters"} <= finished.report.keys()
-    for row in finished.report["rows"]:
+    data = to_json(finished.report)
+    assert data["format"] == FORMAT and data.keys() >= {"exam", "rows", "winner", "ties", "query_ids", "query_texts"}
+    for row in data["rows"]:
         assert {"name", "spec", "measures", "latency_ms", "cost_per_1k"} <= row.keys()
         assert {"p50", "p95"} <= row["latency_ms"].keys()
         assert list(row["measures"]) == list(MEASURES)
@@ -103,21 +106,22 @@ def test_intervals_and_tests_treat_the_questions_about_a_document_together(finis
     assert finished.outcome is not None
     clusters = clusters_of(finished.outcome.plan.exam.queries)
     assert MIN_CLUSTERS <= len(set(clusters.tolist())) < len(clusters)
-    assert finished.report["query_clusters"] == clusters.tolist()
-    primary = finished.report["primary"]
-    found = [row["measures"][primary] for row in finished.report["rows"]]
-    assert found == [asdict(interval) for interval in bootstrap(finished.outcome.scores[primary], clusters=clusters)]
+    assert finished.report.query_clusters == tuple(clusters.tolist())
+    primary = finished.report.primary
+    found = [row.measures[primary] for row in finished.report.rows]
+    assert found == bootstrap(finished.outcome.scores[primary], clusters=clusters)
 
 
 def test_report_is_json(finished: Finished) -> None:
-    assert json.loads(json.dumps(finished.report, allow_nan=False)) == finished.report
+    text = json.dumps(to_json(finished.report), allow_nan=False)
+    assert from_json(BenchReport, json.loads(text)) == finished.report
 
 
 def test_other_names_of_a_row_are_in_the_table_and_the_files(kb: KnowledgeBase, tmp_path: Path) -> None:
     both = distinct([Contender(name, Pipeline.parse("bm25")) for name in ("BM25", "words")])
     plan = replace(plan_of(kb), contenders=tuple(both))
     made = run_bench(kb, plan, "").report
-    assert [(row["name"], row["aliases"]) for row in made["rows"]] == [("BM25", ["words"])]
+    assert [(row.name, row.aliases) for row in made.rows] == [("BM25", ("words",))]
     said = io.StringIO()
     show(made, Console(file=said, width=200))
     assert "BM25 (also words)" in said.getvalue() and "BM25 (also words)" in markdown(made)
@@ -125,77 +129,75 @@ def test_other_names_of_a_row_are_in_the_table_and_the_files(kb: KnowledgeBase, 
     with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
         assert [(row["name"], row["aliases"]) for row in csv.DictReader(file)] == [("BM25", "words")]
     alone = run_bench(kb, replace(plan, contenders=(replace(both[0], aliases=()),)), "").report
-    assert alone["rows"][0]["aliases"] == [], "the cached report of the other plan has an alias"
+    assert alone.rows[0].aliases == (), "the cached report of the other plan has an alias"
 
 
 def test_every_contender_has_a_row(finished: Finished) -> None:
-    assert [row["spec"] for row in finished.report["rows"]] == [
+    assert [row.spec for row in finished.report.rows] == [
         str(contender.pipeline)
         for contender in finished.outcome.plan.contenders  # type: ignore[union-attr]
     ]
 
 
 def test_means_lie_in_their_intervals(finished: Finished) -> None:
-    for row in finished.report["rows"]:
-        assert all(i["low"] <= i["mean"] <= i["high"] for i in row["measures"].values())
+    for row in finished.report.rows:
+        assert all(i.low <= i.mean <= i.high for i in row.measures.values())
 
 
 def test_mean_is_that_of_the_scores(finished: Finished) -> None:
-    for row in finished.report["rows"]:
-        assert np.mean(row["scores"]) == pytest.approx(row["measures"]["nDCG@10"]["mean"], abs=1e-5)
+    for row in finished.report.rows:
+        assert np.mean(row.scores) == pytest.approx(row.measures["nDCG@10"].mean, abs=1e-5)
 
 
 def test_known_items_are_found_well(finished: Finished) -> None:
     """Questions made of the passages' own words: BM25 that did not find them would be broken."""
-    assert finished.report["rows"][0]["measures"]["nDCG@10"]["mean"] > 0.8
+    assert finished.report.rows[0].measures["nDCG@10"].mean > 0.8
 
 
 def test_winner_has_the_highest_mean(finished: Finished) -> None:
-    means = {row["name"]: row["measures"]["nDCG@10"]["mean"] for row in finished.report["rows"]}
-    assert means[finished.report["winner"]] == max(means.values())
+    means = {row.name: row.measures["nDCG@10"].mean for row in finished.report.rows}
+    assert means[finished.report.winner] == max(means.values())
 
 
 def test_ties_share_a_letter_with_the_winner(finished: Finished) -> None:
-    letters = {row["name"]: set(row["letters"]) for row in finished.report["rows"]}
-    winner = finished.report["winner"]
-    assert {name for name in letters if name != winner and letters[name] & letters[winner]} == set(
-        finished.report["ties"]
-    )
+    letters = {row.name: set(row.letters) for row in finished.report.rows}
+    winner = finished.report.winner
+    assert {name for name in letters if name != winner and letters[name] & letters[winner]} == set(finished.report.ties)
 
 
 def test_every_row_is_scored_by_family(finished: Finished) -> None:
-    for row in finished.report["rows"]:
-        assert set(row["families"]) == set(finished.report["exam"]["families"])
+    for row in finished.report.rows:
+        assert set(row.families) == set(finished.report.exam.families)
 
 
 def test_family_scores_average_to_the_whole(finished: Finished) -> None:
-    sizes = finished.report["exam"]["families"]
-    for row in finished.report["rows"]:
-        total = sum(sizes[family] * scores["nDCG@10"] for family, scores in row["families"].items())
-        assert total / sum(sizes.values()) == pytest.approx(row["measures"]["nDCG@10"]["mean"], abs=1e-4)
+    sizes = finished.report.exam.families
+    for row in finished.report.rows:
+        total = sum(sizes[family] * scores["nDCG@10"] for family, scores in row.families.items())
+        assert total / sum(sizes.values()) == pytest.approx(row.measures["nDCG@10"].mean, abs=1e-4)
 
 
 def test_latency_is_given_by_stage(finished: Finished) -> None:
-    fused = finished.report["rows"][2]["latency_ms"]
-    assert {"bm25", "rrf"} <= set(fused["stages"])
-    assert 0 < fused["p50"] <= fused["p95"]
+    fused = finished.report.rows[2].latency_ms
+    assert {"bm25", "rrf"} <= set(fused.stages)
+    assert 0 < fused.p50 <= fused.p95
 
 
 def test_latency_is_given_for_two_retrievers_of_one_name(finished: Finished) -> None:
-    assert len(finished.report["rows"][2]["latency_ms"]["stages"]) == 3
+    assert len(finished.report.rows[2].latency_ms.stages) == 3
 
 
 def test_index_size_is_given(finished: Finished) -> None:
-    assert all(row["index_bytes"] > 0 for row in finished.report["rows"])
+    assert all(row.index_bytes > 0 for row in finished.report.rows)
 
 
 def test_report_names_command_and_environment(finished: Finished) -> None:
-    assert finished.report["command"] == "surefind bench"
-    assert finished.report["environment"]["packages"].keys() >= {"numpy", "numba"}
+    assert finished.report.command == "surefind bench"
+    assert finished.report.environment.packages.keys() >= {"numpy", "numba"}
 
 
 def test_known_item_exam_comes_with_its_leakage(finished: Finished) -> None:
-    assert "are in its gold passage" in finished.report["leakage"]["text"]
+    assert "are in its gold passage" in finished.report.leakage.text
 
 
 def test_span_measures_of_the_report_are_those_of_the_module(kb: KnowledgeBase) -> None:
@@ -206,7 +208,7 @@ def test_span_measures_of_the_report_are_those_of_the_module(kb: KnowledgeBase) 
 
 def test_identical_pipelines_under_other_parameters_tie(kb: KnowledgeBase) -> None:
     report = run_bench(kb, plan_of(kb, "bm25", "bm25(k1=1.5000001)"), "").report
-    assert report["ties"] == [row["name"] for row in report["rows"] if row["name"] != report["winner"]]
+    assert list(report.ties) == [row.name for row in report.rows if row.name != report.winner]
 
 
 # ---------------------------------------------------------------- shared work, cache, resuming
@@ -225,7 +227,7 @@ def test_second_run_is_the_first_one_from_the_cache(kb: KnowledgeBase, batches: 
     before = sum(batches.values())
     second = run_bench(kb, plan, "again")
     assert second.outcome is None
-    assert second.report == {**first.report, "command": "again"}
+    assert second.report == replace(first.report, command="again")
     assert sum(batches.values()) == before
 
 
@@ -274,10 +276,10 @@ def test_interrupted_run_gives_the_report_of_a_whole_one(kb: KnowledgeBase) -> N
 
     with pytest.raises(KeyboardInterrupt):
         run_bench(kb, plan, "", report=stop_at_scoring)
-    resumed = run_bench(kb, plan, "").report["rows"]
+    resumed = run_bench(kb, plan, "").report.rows
     shutil.rmtree(kb.data / "runs")
-    whole = run_bench(kb, plan, "").report["rows"]
-    assert [row["scores"] for row in resumed] == [row["scores"] for row in whole]
+    whole = run_bench(kb, plan, "").report.rows
+    assert [row.scores for row in resumed] == [row.scores for row in whole]
 
 
 def test_damaged_cache_is_computed_again(kb: KnowledgeBase, batches: Counter[str]) -> None:
@@ -406,8 +408,8 @@ def test_questions_whose_passage_is_gone_are_counted(kb: KnowledgeBase) -> None:
     some = kb.documents(Access.owner())[0].id
     exam = Exam("e", (query("1", "cash", Judgment(some)), query("2", "gone", Judgment("gone.md"))))
     plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["R@5"]))
-    report = run_bench(kb, plan, "").report["exam"]
-    assert (report["queries"], report["dropped"], report["restricted"]) == (1, 1, 0)
+    report = run_bench(kb, plan, "").report.exam
+    assert (report.queries, report.dropped, report.restricted) == (1, 1, 0)
 
 
 def test_exam_without_any_passage_left_is_refused(kb: KnowledgeBase) -> None:
@@ -431,7 +433,7 @@ def test_report_is_written_in_every_form(finished: Finished, tmp_path: Path) -> 
 
 def test_json_file_is_the_report(finished: Finished, tmp_path: Path) -> None:
     write_files(finished.report, tmp_path)
-    assert unsealed(json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))) == finished.report
+    assert unsealed(json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))) == to_json(finished.report)
 
 
 def test_csv_has_a_row_a_configuration_best_first(finished: Finished, tmp_path: Path) -> None:
@@ -439,7 +441,7 @@ def test_csv_has_a_row_a_configuration_best_first(finished: Finished, tmp_path: 
     with (tmp_path / "table.csv").open(encoding="utf-8", newline="") as file:
         found = list(csv.DictReader(file))
     means = [float(row["nDCG@10 mean"]) for row in found]
-    assert len(found) == len(finished.report["rows"]) and means == sorted(means, reverse=True)
+    assert len(found) == len(finished.report.rows) and means == sorted(means, reverse=True)
 
 
 def test_markdown_tables_have_as_many_cells_in_every_row(finished: Finished) -> None:
@@ -450,25 +452,25 @@ def test_markdown_tables_have_as_many_cells_in_every_row(finished: Finished) -> 
 
 def test_markdown_says_the_verdict_and_the_command(finished: Finished) -> None:
     text = markdown(finished.report)
-    assert all(line in text for line in finished.report["verdict"].split("\n")) and "$ surefind bench\n" in text
+    assert all(line in text for line in finished.report.verdict.split("\n")) and "$ surefind bench\n" in text
 
 
 @pytest.fixture
 def runs(finished: Finished, tmp_path: Path) -> Path:
     assert finished.outcome
-    names = [row["name"] for row in finished.report["rows"]]
+    names = [row.name for row in finished.report.rows]
     write_runs(
         tmp_path,
         names,
         finished.outcome.rankings,
-        finished.report["query_ids"],
+        finished.report.query_ids,
         [view.spans() for view in finished.outcome.views],
     )
     return tmp_path
 
 
 def test_every_configuration_has_a_trec_run(finished: Finished, runs: Path) -> None:
-    assert len(list(runs.glob("*.trec"))) == len(finished.report["rows"])
+    assert len(list(runs.glob("*.trec"))) == len(finished.report.rows)
 
 
 def test_trec_run_has_six_fields_a_line(runs: Path) -> None:
@@ -511,7 +513,7 @@ def test_trec_run_gives_the_recall_of_the_report(finished: Finished, runs: Path)
         if int(rank) <= 5:
             found[query_id].add(document)
     recalls = [len(found[query_id] & golds[query_id]) / len(golds[query_id]) for query_id in golds]
-    assert finished.report["rows"][0]["measures"]["R@5"]["mean"] == pytest.approx(np.mean(recalls))
+    assert finished.report.rows[0].measures["R@5"].mean == pytest.approx(np.mean(recalls))
 
 
 # ---------------------------------------------------------------- BEIR
@@ -537,8 +539,8 @@ def test_beir_folder_is_corpus_and_exam_in_one(tmp_path: Path) -> None:
     with kb:
         plan = Plan(tuple(from_texts(["bm25"], {})), exam, parse_measures(["nDCG@10"]))
         report = run_bench(kb, plan, "").report
-    assert (report["corpus"]["documents"], report["exam"]["queries"]) == (2, 2)
-    assert report["rows"][0]["measures"]["nDCG@10"]["mean"] == 1
+    assert (report.corpus.documents, report.exam.queries) == (2, 2)
+    assert report.rows[0].measures["nDCG@10"].mean == 1
 
 
 def test_beir_documents_are_not_cut(tmp_path: Path) -> None:
@@ -569,7 +571,7 @@ def test_reranker_takes_part(tmp_path: Path, toys: None) -> None:
     home.sync("docs")
     with home.open() as kb:
         report = run_bench(kb, plan_of(kb, "bm25", "bm25 >> shared_words"), "").report
-    assert {"bm25", "shared_words"} == set(report["rows"][1]["latency_ms"]["stages"])
+    assert {"bm25", "shared_words"} == set(report.rows[1].latency_ms.stages)
 
 
 def test_reranker_is_timed_on_as_many_candidates_as_a_search_gives_it(
@@ -606,8 +608,8 @@ def test_dense_retrieval_and_the_alpha_sweep(tmp_path: Path) -> None:
     texts = ["bm25", "dense", "bm25 + dense >> convex(alpha=[0, 1])"]
     with home.open() as kb:
         report = run_bench(kb, Plan(tuple(from_texts(texts, {})), exam, parse_measures(["RR@10"])), "").report
-    rows = {row["name"]: row["measures"]["RR@10"]["mean"] for row in report["rows"]}
-    sweep = {point["alpha"]: point["mean"] for point in report["alpha_sweep"]["points"]}
+    rows = {row.name: row.measures["RR@10"].mean for row in report.rows}
+    sweep = {point.alpha: point.mean for point in report.alpha_sweep.points}
     assert rows["dense"] > rows["bm25"]
     assert (len(sweep), sweep[1.0]) == (11, rows["bm25 + dense >> convex(alpha=1.0)"])
 
@@ -624,10 +626,10 @@ def test_the_alpha_sweep_needs_no_single_retrievers_and_takes_no_reranked_rows(t
             run_bench(kb, Plan(tuple(from_texts(texts, {})), exam, parse_measures(["RR@10"])), "").report
             for texts in ([fused], [fused, "bm25 + dense >> tm2c2(alpha=1) >> shared_words"])
         ]
-    rows = {row["name"]: row["measures"]["RR@10"]["mean"] for row in reports[1]["rows"]}
-    plain, reranked = (report["alpha_sweep"] for report in reports)
+    rows = {row.name: row.measures["RR@10"].mean for row in reports[1].rows}
+    plain, reranked = (report.alpha_sweep for report in reports)
     assert plain == reranked
     assert rows["bm25 + dense >> tm2c2(alpha=1.0)"] != rows["bm25 + dense >> tm2c2(alpha=1.0) >> shared_words"]
-    assert (plain["fuser"], plain["points"][-1]["mean"]) == ("tm2c2", rows["bm25 + dense >> tm2c2(alpha=1.0)"])
-    assert max(point["mean"] for point in plain["points"]) <= plain["best"]["mean"] == 1
-    assert plain["star"]["mean"] <= 1
+    assert (plain.fuser, plain.points[-1].mean) == ("tm2c2", rows["bm25 + dense >> tm2c2(alpha=1.0)"])
+    assert max(point.mean for point in plain.points) <= plain.best.mean == 1
+    assert plain.star.mean <= 1

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from surefind.bench.check import CheckResult, check_report, read_baseline
+from report_helpers import bench_report, row
+from surefind.bench.check import CheckResult, check_report, read_baseline, save_baseline
 from surefind.bench.recommendation import recommend
+from surefind.bench.report import BenchReport
+from surefind.bench.timing import Timing
 from surefind.bench.verdict import Verdict, decide
-from surefind.disk.sealed import sealed
+from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import UsageError
 from surefind.exam.model import ExamQuery
-from surefind.measure.statistics import bootstrap, compare_all
+from surefind.measure.statistics import Interval, bootstrap, compare_all
 from surefind.search.pipeline import Pipeline
 
 RNG = np.random.default_rng(7)
@@ -29,8 +31,8 @@ HYBRID = "bm25 + dense >> convex(alpha=0.5, missing=score)"
 SPECS = [HYBRID, *(f"bm25 + dense >> convex(alpha={alpha}, missing=score)" for alpha in (0.4, 0.6, 0.3, 0.7)), "dense"]
 
 
-def timing(p50: float | None, noise: float = 0.0) -> dict[str, float]:
-    return {} if p50 is None else {"p50": p50, "p50_low": p50 - noise, "p50_high": p50 + noise}
+def timing(p50: float, noise: float = 0.0) -> Timing:
+    return Timing(p50, p50, p50, p50 - noise, p50 + noise, {})
 
 
 def verdict(latency: list[float | None], *columns: NDArray[np.float64], noise: float = 0.0) -> Verdict:
@@ -47,7 +49,7 @@ def verdict(latency: list[float | None], *columns: NDArray[np.float64], noise: f
         comparisons=compare_all(scores),
         intervals=bootstrap(scores, 200),
         held_out_intervals=bootstrap(scores[np.array(halves)], 200),
-        latency=[timing(p50, noise) for p50 in latency],
+        latency={i: timing(p50, noise) for i, p50 in enumerate(latency) if p50 is not None},
         recommendation=recommend(specs, scores, queries) if len(columns) > 1 else None,
     )
 
@@ -148,19 +150,23 @@ def test_long_list_of_ties_is_cut() -> None:
 
 def report(
     scores: NDArray[np.float64], name: str = "words", primary: str = "nDCG@10", aliases: Sequence[str] = ()
-) -> dict[str, Any]:
-    ids = [f"q{i}" for i in range(len(scores))]
-    texts = [f"what about {i}?" for i in range(len(scores))]
-    return {
-        "primary": primary, "query_ids": ids, "query_texts": texts, "query_clusters": list(range(len(scores))),
-        "rows": [{"name": name, "aliases": list(aliases), "scores": scores.tolist()}],
-    }  # fmt: skip
+) -> BenchReport:
+    count = len(scores)
+    measures = {primary: Interval(0.5, 0.4, 0.6)}
+    made = row(name, aliases=tuple(aliases), measures=measures, scores=tuple(scores.tolist()), asked=count)
+    return bench_report(
+        primary=primary,
+        rows=(made,),
+        query_ids=tuple(f"q{i}" for i in range(count)),
+        query_texts=tuple(f"what about {i}?" for i in range(count)),
+        query_documents=((),) * count,
+        query_clusters=tuple(range(count)),
+    )
 
 
-def checked(folder: Path, before: dict[str, Any], after: dict[str, Any]) -> CheckResult:
-    path = folder / "baseline.json"
-    path.write_text(json.dumps(sealed(before)), encoding="utf-8")
-    return check_report(after, read_baseline(path))
+def checked(folder: Path, before: BenchReport, after: BenchReport) -> CheckResult:
+    save_baseline(before, folder / "baseline.json")
+    return check_report(after, read_baseline(folder / "baseline.json"))
 
 
 def test_same_report_passes(tmp_path: Path) -> None:
@@ -199,8 +205,8 @@ def test_questions_about_one_document_that_got_worse_pass(tmp_path: Path) -> Non
     worse[:20] -= 0.2
     after = report(worse)
     assert checked(tmp_path, report(BASE), after).failed
-    after["query_clusters"] = [0] * 20 + list(range(1, len(BASE) - 19))
-    assert not checked(tmp_path, report(BASE), after).failed
+    alike = replace(after, query_clusters=(*[0] * 20, *range(1, len(BASE) - 19)))
+    assert not checked(tmp_path, report(BASE), alike).failed
 
 
 def test_only_questions_of_both_reports_are_compared(tmp_path: Path) -> None:
@@ -209,25 +215,25 @@ def test_only_questions_of_both_reports_are_compared(tmp_path: Path) -> None:
 
 
 def test_another_question_under_the_same_id_is_not_compared(tmp_path: Path) -> None:
-    before, after = report(BASE), report(BASE)
-    after["query_texts"] = ["what is new?", *before["query_texts"][:-1]]  # a row was inserted, the ids are positions
-    after["rows"][0]["scores"] = [0.0, *before["rows"][0]["scores"][:-1]]
+    before = report(BASE)
+    texts = ("what is new?", *before.query_texts[:-1])  # a row was inserted, the ids are positions
+    after = replace(report(np.array([0.0, *BASE[:-1]])), query_texts=texts)
     found = checked(tmp_path, before, after)
     assert found.rows[0].questions == len(BASE) - 1
     assert found.rows[0].before == pytest.approx(found.rows[0].after) and not found.failed
 
 
 def test_questions_of_the_same_words_are_paired_by_their_ids(tmp_path: Path) -> None:
-    before, after = report(BASE), report(BASE[::-1])
-    before["query_texts"] = after["query_texts"] = ["when?"] * len(BASE)
-    after["query_ids"] = before["query_ids"][::-1]
+    before = replace(report(BASE), query_texts=("when?",) * len(BASE))
+    after = replace(report(BASE[::-1]), query_texts=before.query_texts, query_ids=before.query_ids[::-1])
     found = checked(tmp_path, before, after)
     assert (found.rows[0].questions, found.rows[0].p) == (len(BASE), 1)
 
 
 def test_question_that_is_asked_twice_on_one_side_is_paired_by_its_id(tmp_path: Path) -> None:
-    before, after = report(BASE), report(BASE)
-    after["query_texts"] = [before["query_texts"][0], before["query_texts"][0], *before["query_texts"][2:]]
+    before = report(BASE)
+    texts = before.query_texts
+    after = replace(before, query_texts=(texts[0], texts[0], *texts[2:]))
     assert checked(tmp_path, before, after).rows[0].questions == len(BASE) - 1
 
 
@@ -237,9 +243,9 @@ def test_check_says_which_configuration_got_worse(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "after", [report(BASE, name="other"), report(BASE, primary="R@5"), {**report(BASE[:0]), "rows": []}]
+    "after", [report(BASE, name="other"), report(BASE, primary="R@5"), replace(report(BASE[:0]), rows=())]
 )
-def test_nothing_in_common_is_refused(tmp_path: Path, after: dict[str, Any]) -> None:
+def test_nothing_in_common_is_refused(tmp_path: Path, after: BenchReport) -> None:
     with pytest.raises(UsageError, match=r"in common with this run\. Write a new baseline"):
         checked(tmp_path, report(BASE), after)
 
@@ -247,10 +253,22 @@ def test_nothing_in_common_is_refused(tmp_path: Path, after: dict[str, Any]) -> 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": [{}], "query_ids": []}'])
 def test_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "baseline.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match=r"baseline\.json is not a report written by surefind bench --save"):
-        check_report(report(BASE), read_baseline(tmp_path / "baseline.json"))
+    with pytest.raises(
+        UsageError, match=r"baseline\.json is damaged .*Write a baseline with: surefind bench --save FILE"
+    ):
+        read_baseline(tmp_path / "baseline.json")
 
 
 def test_missing_baseline_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nope\.json is not a report"):
-        check_report(report(BASE), read_baseline(tmp_path / "nope.json"))
+    with pytest.raises(
+        UsageError, match=r"nope\.json cannot be read .*Write a baseline with: surefind bench --save FILE"
+    ):
+        read_baseline(tmp_path / "nope.json")
+
+
+def test_baseline_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    save_baseline(report(BASE), path)
+    write_sealed(path, {**read_sealed(path), "format": 0})
+    with pytest.raises(UsageError, match=r"its format is 0, not 1.*Write a baseline with: surefind bench --save FILE"):
+        read_baseline(path)

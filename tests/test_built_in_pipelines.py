@@ -10,8 +10,8 @@ from exam_helpers import surefind
 from helpers import WORDS, Home
 from http_helpers import serving
 from surefind import Pipeline
+from surefind.bench.comparing import compared
 from surefind.bench.prior_table import known
-from surefind.serve.bench_plan import compared
 from surefind.settings.config import load_settings
 from surefind.settings.template import BUILT_IN
 
@@ -95,7 +95,7 @@ def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Pa
 
 
 def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefind.serve.bench_plan._EMBEDDED", 1)
+    monkeypatch.setattr("surefind.bench.comparing._EMBEDDED", 1)
     with base.open() as kb:
         rows, _, left_out = compared(kb, None, [], [], [])
         assert left_out == ("pair",) and "pair" not in [one.name for one in rows]
@@ -106,7 +106,7 @@ def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, m
 
 
 def test_a_report_says_that_the_pair_was_left_out(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefind.serve.bench_plan._EMBEDDED", 1)
+    monkeypatch.setattr("surefind.bench.comparing._EMBEDDED", 1)
     ran = surefind("bench", kb=base.folder)
     assert ran.code == 0 and "Not compared: pair" in ran.out
     assert "surefind bench --exam known-item -p hybrid -p pair" in " ".join(ran.out.split())

@@ -18,10 +18,12 @@ from surefind import Access, KnowledgeBase, spec
 from surefind.calibrate import run as run_module
 from surefind.calibrate.choice import Evidence, checked, choose
 from surefind.calibrate.evidence import ask, plan_of
+from surefind.calibrate.report import ThresholdReport
 from surefind.calibrate.run import sentence, success_of
-from surefind.confidence.saved import FILE, find_calibration, write_calibration
+from surefind.confidence.saved import FILE, SavedThreshold, find_calibration, write_calibration
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.kb.integrity import CHECKS, DamageError
 from surefind.measure.names import parse_measure
 from surefind.measure.statistics import wilson
 from surefind.measure.thresholds import (
@@ -35,7 +37,6 @@ from surefind.measure.thresholds import (
 )
 from surefind.running.notes import collecting
 from surefind.search.pipeline import Pipeline
-from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import rankings_of
 from surefind.types import Query
@@ -137,7 +138,7 @@ def test_promise_holds_for_new_questions(when: Any) -> None:
         if choice.threshold is not None:
             used += 1
             found = checked(population, np.arange(50_000), choice, 0.95)
-            broken += found["success"] < 0.9
+            broken += found.success < 0.9
     assert used > 100
     assert broken <= 10  # 5% of 200
 
@@ -159,9 +160,9 @@ def test_quality_of_skipped_questions_is_that_before() -> None:
     choice = choose(evidence, np.arange(200), "max", 0.8, 0.95)
     found = checked(evidence, np.arange(200), choice, 0.95)
     skipped = evidence.confidences["max"] >= choice.below
-    assert found["skipped"] == skipped.sum() > 0
-    assert found["quality"]["conditional"] == pytest.approx(float((evidence.before + 0.2 * ~skipped).mean()))
-    assert found["gain_kept"] == pytest.approx(1 - skipped.mean())
+    assert found.skipped == skipped.sum() > 0
+    assert found.quality.conditional == pytest.approx(float((evidence.before + 0.2 * ~skipped).mean()))
+    assert found.gain_kept == pytest.approx(1 - skipped.mean())
 
 
 def test_success_is_that_of_the_gold() -> None:
@@ -185,16 +186,16 @@ class Sources(Shelf):
 RANKING = rankings_of([([0, 1, 2], [0.9, 0.5, 0.1]), ([2, 1, 0], [0.6, 0.5, 0.1])])
 QUERIES = [Query("gamma"), Query("alpha")]
 PASSAGES = Sources("alpha beta", "beta", "gamma")
-SAVED = {
-    "name": "quick",
-    "stage": "shared_words",
-    "path": Sources.path,
-    "corpus": "abc",
-    "when": "max",
-    "below": 0.8,
-    "predictor": None,
-    "learnt": ["key"],
-}
+SAVED = SavedThreshold(
+    name="quick",
+    stage="shared_words",
+    path=Sources.path,
+    corpus="abc",
+    when="max",
+    below=0.8,
+    predictor=None,
+    learnt=("key",),
+)
 
 
 @pytest.fixture
@@ -202,11 +203,11 @@ def services(tmp_path: Path) -> LocalServices:
     return LocalServices(models_folder=tmp_path)
 
 
-def reranked(services: LocalServices, saved: dict[str, Any], passages: Any = PASSAGES) -> tuple[list[int], str]:
+def reranked(services: LocalServices, saved: SavedThreshold, passages: Any = PASSAGES) -> tuple[list[int], str]:
     """The first passage of each query, and the note."""
     assert services.models_folder is not None
     stage = spec.make("rerank", "conditional(stage=shared_words, calibrated=quick)")
-    write_calibration(services.models_folder, {**saved, "stage": str(spec.make("rerank", saved["stage"]))})
+    write_calibration(services.models_folder, replace(saved, stage=str(spec.make("rerank", saved.stage))))
     with collecting() as collected:
         found = stage.rerank(QUERIES, RANKING, passages, 10, services)
     return [int(found.row(i)[0][0]) for i in range(2)], collected.text
@@ -228,7 +229,7 @@ def test_calibrated_threshold_decides(services: LocalServices) -> None:
     ],
 )
 def test_threshold_of_other_conditions_is_refused(services: LocalServices, change: dict[str, Any], reason: str) -> None:
-    firsts, note = reranked(services, {**SAVED, **change})
+    firsts, note = reranked(services, replace(SAVED, **change))
     assert firsts == [2, 0]  # both are reranked
     assert "every question is reranked" in note and reason in note
 
@@ -309,13 +310,13 @@ def test_command_says_why_it_refuses_what_eq_32_would_take(asked: Home) -> None:
     """The surest questions fail and the others succeed: the sequence ends at once, and eq. 32 has a threshold."""
     strict = made_refusal(asked, "sequence")
     lucky = made_refusal(asked, "eq32")
-    assert strict["below"] is None and strict["eq32"]["below"] == lucky["below"] is not None
+    assert strict.below is None and strict.eq32 is not None and strict.eq32.below == lucky.below is not None
     told = sentence(strict)
     assert "Equation 32 of the study would take" in told and "--rule eq32 takes it" in told and "fails" in told
     assert "are not reranked" in sentence(lucky)
 
 
-def made_refusal(asked: Home, rule: str) -> dict[str, Any]:
+def made_refusal(asked: Home, rule: str) -> ThresholdReport:
     with asked.open() as kb:
         exam = ExamStore(kb.data / "exams").load("asked")
         plan = plan_of(Pipeline.parse("bm25"), "shared_words", exam, success_of(exam), parse_measure("nDCG@10"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pty
 import subprocess
@@ -13,7 +12,8 @@ import pytest
 
 from exam_helpers import query, surefind
 from helpers import Home
-from surefind.disk.sealed import sealed
+from report_helpers import row, save_report
+from surefind.bench.report import ExamFacts
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 
@@ -32,10 +32,8 @@ def labels(store: ExamStore) -> list[str]:
 
 
 def write_report(folder: Path, name: str, version: int) -> None:
-    folder.mkdir(parents=True)
-    (folder / "report.json").write_text(
-        json.dumps(sealed({"exam": {"name": name, "version": version}})), encoding="utf-8"
-    )
+    exam = ExamFacts(name=name, version=version, queries=0, families={})
+    save_report(folder.parents[2], folder.name, row("x"), exam=exam)
 
 
 def test_every_version_of_an_exam_goes(home: Home, store: ExamStore) -> None:

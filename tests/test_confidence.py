@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from surefind.confidence.measures import MEASURED, confidence, features
-from surefind.confidence.predictor import LogisticModel, cross_fitted, fit
-from surefind.confidence.saved import FILE, find_calibration, write_calibration
+from surefind.confidence.predictor import LogisticModel, SavedModel, cross_fitted, fit
+from surefind.confidence.saved import FILE, SavedThreshold, find_calibration, write_calibration
+from surefind.disk.records import from_json, to_json
 from surefind.errors import SpecError, StoreError
 from surefind.testing import Row, rankings_of
 from surefind.types import Rankings
@@ -90,22 +92,22 @@ def test_cross_fitting_predicts_a_question_without_its_group() -> None:
 def test_predictor_reads_back() -> None:
     x, y = questions()
     made = fit(x, y)
-    again = LogisticModel.from_data(json.loads(json.dumps(made.as_data())))
+    again = LogisticModel.of(from_json(SavedModel, json.loads(json.dumps(to_json(made.saved)))))
     assert again(x) == pytest.approx(made(x))
 
 
 # ---------------------------------------------------------------- on disk
 
-DATA = {
-    "name": "quick",
-    "stage": "cross_encoder",
-    "path": "bm25",
-    "corpus": "abc",
-    "when": "max",
-    "below": 0.8,
-    "predictor": None,
-    "learnt": ["k1"],
-}
+DATA = SavedThreshold(
+    name="quick",
+    stage="cross_encoder",
+    path="bm25",
+    corpus="abc",
+    when="max",
+    below=0.8,
+    predictor=None,
+    learnt=("k1",),
+)
 
 
 def test_calibration_reads_back(tmp_path: Path) -> None:
@@ -121,7 +123,7 @@ def test_calibration_reads_back(tmp_path: Path) -> None:
 def test_new_calibration_of_the_same_name_is_read(tmp_path: Path) -> None:
     write_calibration(tmp_path, DATA)
     first = find_calibration(tmp_path, "quick")
-    write_calibration(tmp_path, {**DATA, "below": 0.123456})
+    write_calibration(tmp_path, replace(DATA, below=0.123456))
     second = find_calibration(tmp_path, "quick")
     assert (second.below, second.stamp != first.stamp) == (0.123456, True)
 

@@ -16,7 +16,8 @@ from report_helpers import row, save_report
 from surefind import Access
 from surefind.bench.cache import RunCache
 from surefind.bench.saved import read_report, reports_in
-from surefind.disk.sealed import list_files, sealed
+from surefind.disk.records import to_json
+from surefind.disk.sealed import list_files, sealed, write_sealed
 from surefind.errors import CorruptIndexError, ExamError, StoreError, SurefindError, UsageError
 from surefind.exam.formats.table import read_table
 from surefind.exam.labels import Pooled, PooledPassage
@@ -26,13 +27,14 @@ from surefind.exam.queries import QueryLog
 from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
-from surefind.fuse.learned import FORMAT, read_manifest
+from surefind.fuse.learned import read_manifest
+from surefind.inference.manifest import FusionManifest, FusionTraining
 from surefind.inference.record import check_record, questions_trained_on
 from surefind.kb.adoption import kept_changes, prepare, write
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.search.pipeline import Pipeline
 from surefind.store.version import file_version
-from surefind.types import Document, Rankings
+from surefind.types import Document, ExamName, Rankings
 
 GOLD = (Judgment("a.md", 0, 5, 2, "alpha"), Judgment("b.md"))
 EXAM = Exam(
@@ -149,11 +151,15 @@ def test_run(tmp_path: Path) -> None:
 
 def test_trained_fusion_model(tmp_path: Path) -> None:
     np.savez(tmp_path / "model.npz", coefficients=np.arange(4.0))
-    (tmp_path / "training.json").write_text('{"learnt": ["a"], "documents": [1, 2]}')
-    manifest = sealed({"format": FORMAT, "model": "ridge", "depth": 100, "files": list_files(tmp_path)})
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    training = FusionTraining(documents=(1, 2), learnt=("a",), alphas=())
+    (tmp_path / "training.json").write_text(json.dumps(to_json(training)))
+    manifest = FusionManifest(
+        name="mine", model="ridge", corpus="c", layout="whole", depth=100, missing=None, retrievers=(), embedder="",
+        exam=ExamName("asked", "e"), metrics={}, files=list_files(tmp_path),
+    )  # fmt: skip
+    write_sealed(tmp_path / "manifest.json", to_json(manifest))
     for name in ("manifest.json", "model.npz", "training.json"):
-        check(tmp_path / name, lambda: read_manifest(tmp_path / "manifest.json"), StoreError)
+        check(tmp_path / name, lambda: read_manifest(tmp_path / "manifest.json", FusionManifest), StoreError)
 
 
 def test_trained_encoder(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from starlette.testclient import TestClient
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
-from surefind.errors import UsageError
+from surefind.errors import ForbiddenError, UsageError
 from surefind.serve.auth import first_key
-from surefind.serve.auth.caller import ForbiddenError, UnwritableError
+from surefind.serve.auth.caller import UnwritableError
 from surefind.serve.auth.first_key import LASTS, FirstKey
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app

@@ -303,7 +303,7 @@ def test_benchmark_asks_once_and_again_for_another_model(home: Home, llm: LLMSer
     for model in ("toy", "toy", "other"):
         home.configure(f'[llm]\nmodel = "{llm.url}#{model}"\n')
         with home.open() as kb:
-            assert run_bench(kb, plan, "").report["problems"] == []
+            assert run_bench(kb, plan, "").report.problems == ()
         asked.append(len(llm.bodies))
     assert 0 < asked[0] == asked[1] < asked[2]
 

@@ -20,13 +20,17 @@ from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from identity_provider import Provider
+from report_helpers import row, save_report
+from surefind.access import SCOPES, Scope
+from surefind.bench.report import CorpusFacts
+from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import ConfigError, StoreError, UsageError
-from surefind.serve.auth.caller import SCOPES, Caller, NotAuthenticatedError, Scope
+from surefind.serve.auth.caller import Caller, NotAuthenticatedError
 from surefind.serve.auth.gatekeeper import Gatekeeper, TooManyError
 from surefind.serve.auth.keys import Keys
-from surefind.serve.auth.tokens import Oidc, Tokens
+from surefind.serve.auth.tokens import Tokens
 from surefind.serve.http.rate import Rate, TooOftenError
-from surefind.serve.http.settings import serve_settings
+from surefind.settings.serve import Oidc, serve_settings
 
 # ---------------------------------------------------------------- keys
 
@@ -473,16 +477,14 @@ def test_a_caller_who_asks_too_often_is_told_to_wait(bank: Home, server: Served)
 
 
 def test_old_reports_and_those_of_other_groups_are_not_shown(bank: Home, server: Served, keys: dict[str, str]) -> None:
-    from surefind.disk.sealed import sealed
-
     store = Keys(bank.folder / ".surefind")
     _, reviewer = store.create("reviewer", ["review"])
     _, of_hr = store.create("reviewer of hr", ["review"], ["hr"])
     for name, groups in (("open", []), ("pay", ["hr"]), ("all", ["*"]), ("old", None)):
-        folder = bank.folder / ".surefind" / "reports" / name
-        folder.mkdir(parents=True)
-        data = {"created": name, "exam": {"name": name}, "corpus": {"withheld": 3}}
-        (folder / "report.json").write_text(json.dumps(sealed(data if groups is None else {**data, "groups": groups})))
+        corpus = CorpusFacts(documents=2, withheld=3, layout="whole")
+        place = save_report(bank.folder, name, row("x"), groups=tuple(groups or ()), corpus=corpus)
+        if groups is None:  # of another version, which may not have known groups
+            write_sealed(place / "report.json", {**read_sealed(place / "report.json"), "format": 0})
     seen = {}
     for who, key in (("reviewer", reviewer), ("hr", of_hr), ("admin", keys["admin"])):
         with server.client(key) as client:

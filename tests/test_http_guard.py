@@ -13,8 +13,8 @@ from surefind.errors import StoreError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.metrics import Metrics
-from surefind.serve.http.settings import ServeSettings
 from surefind.serve.web.problems import as_page
+from surefind.settings.serve import ServeSettings
 
 
 async def _anyone(request: Request, scope: str) -> Caller:

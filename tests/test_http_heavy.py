@@ -19,13 +19,14 @@ from starlette.requests import Request
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS
+from surefind.desk import difference as desk_difference
 from surefind.desk import difference as differences
 from surefind.errors import SourceError
 from surefind.kb import KnowledgeBase
 from surefind.running.workers import StoppedError, Workers, check_stopped, started
 from surefind.serve import listening
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http import drafting, heavy
+from surefind.serve.http import heavy
 from surefind.serve.http.app import create_app
 from surefind.write import children
 from surefind.write.reading import Reading
@@ -156,7 +157,7 @@ def upload(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str, 
 
 def compare(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str, str, str]:
     number = server.draft("mallory")
-    patch.setattr(drafting, "difference", slow)
+    patch.setattr(desk_difference, "difference", slow)
     return "mallory", "GET", f"/v1/drafts/{number}"
 
 
@@ -210,7 +211,7 @@ def test_work_ends_at_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     slow = Slow()
     with home.open() as kb:
         number = kb.draft_of("1.md", b"# Wire\n\nThe cutoff is 4 pm.\n", "wires/01.md", "anyone").number
-        monkeypatch.setattr(drafting, "difference", slow)
+        monkeypatch.setattr(desk_difference, "difference", slow)
         with serving(create_app(kb)) as url:
             answer = httpx.get(f"{url}/v1/drafts/{number}", timeout=PATIENCE, trust_env=False)
             assert answer.status_code == 504

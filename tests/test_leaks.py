@@ -25,7 +25,7 @@ from surefind.errors import SurefindError
 from surefind.kb import KnowledgeBase
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
-from surefind.serve.http.settings import ServeSettings
+from surefind.settings.serve import ServeSettings
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 

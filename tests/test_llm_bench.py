@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,6 +16,7 @@ from surefind.bench.cost import quote_for
 from surefind.bench.engine import Bench
 from surefind.bench.files import markdown
 from surefind.bench.plan import Contender, Plan, from_texts, parse_measures
+from surefind.bench.report import BenchReport
 from surefind.bench.run import run_bench
 from surefind.errors import BudgetError, UsageError
 from surefind.exam.model import Exam, Judgment
@@ -56,7 +56,7 @@ def home(tmp_path: Path) -> Home:
     return made
 
 
-def report_of(home: Home, *texts: str, fresh: bool = False) -> dict[str, Any]:
+def report_of(home: Home, *texts: str, fresh: bool = False) -> BenchReport:
     plan = Plan(tuple(from_texts(texts, {})), EXAM, parse_measures(["RR@10"]))
     with home.open() as kb:
         return run_bench(kb, plan, "", fresh=fresh).report
@@ -91,10 +91,10 @@ def test_every_step_runs_over_an_exam_and_a_second_run_asks_nothing(home: Home, 
     llm.reply = reply
     first = report_of(home, *steps(llm))
     asked = len(llm.bodies)
-    assert first["problems"] == [] and asked > 4 * len(EXAM.queries)
+    assert first.problems == () and asked > 4 * len(EXAM.queries)
     again = report_of(home, *steps(llm), fresh=True)
     assert len(llm.bodies) == asked
-    assert [row["scores"] for row in again["rows"]] == [row["scores"] for row in first["rows"]]
+    assert [row.scores for row in again.rows] == [row.scores for row in first.rows]
 
 
 @pytest.mark.parametrize("step", range(1, 7))
@@ -109,7 +109,7 @@ def test_another_model_in_the_settings_is_asked_anew(home: Home, llm: LLMServer,
     for name in ("one", "two"):
         address = llm.model.partition("#")[0]
         home.configure(f'[llm]\nmodel = "{address}#{name}"\n')
-        assert report_of(home, text)["problems"] == []
+        assert report_of(home, text).problems == ()
         asked.append(len(llm.bodies))
     assert asked[1] == 2 * asked[0] > 0
     assert {body["model"] for body in llm.bodies} == {"one", "two"}
@@ -119,13 +119,13 @@ def test_effect_is_told_by_family(home: Home, llm: LLMServer) -> None:
     """The model puts the drawer first: right for `one`, wrong for `two`."""
     llm.reply = reply
     made = report_of(home, "bm25", f"bm25 >> llm_listwise(reverse=false, model={json.dumps(llm.model)}, top=3, keep=3)")
-    before, after = (row["scores"] for row in made["rows"])
-    (moved,) = made["rows"][1]["reranking"]
+    before, after = (row.scores for row in made.rows)
+    (moved,) = made.rows[1].reranking
     for family, rows in {"one": (0, 1), "two": (2, 3)}.items():
         change = sum(after[i] - before[i] for i in rows) / 2
-        assert moved["families"][family]["mean"] == pytest.approx(change, abs=1e-4)
-        assert moved["families"][family]["queries"] == 2
-    assert moved["families"]["one"]["mean"] > 0 > moved["families"]["two"]["mean"]
+        assert moved.families[family].mean == pytest.approx(change, abs=1e-4)
+        assert moved.families[family].queries == 2
+    assert moved.families["one"].mean > 0 > moved.families["two"].mean
     assert "by family: one +0." in markdown(made)
 
 
@@ -133,12 +133,12 @@ def test_each_stage_that_asks_has_its_price(home: Home, llm: LLMServer) -> None:
     llm.reply = reply
     home.configure(f'[llm.prices]\n"{llm.model}" = [0.0, 1000.0]\n')
     made = report_of(home, "bm25", steps(llm)[5] + " >> " + steps(llm)[2].partition(" >> ")[2])
-    stages = made["rows"][1]["latency_ms"]["stages"]
+    stages = made.rows[1].latency_ms.stages
     _, _, asked = markdown(made).partition("Cost of language models:\n\n")
     asked = asked.partition("\n\n")[0]
-    assert stages["hyde"]["dollars"] != stages["slidegar"]["dollars"]
+    assert stages["hyde"].dollars != stages["slidegar"].dollars
     for line, (name, calls) in zip(asked.split("\n"), [("hyde", "1.0"), ("slidegar", "2.0")], strict=True):
-        price = f"${1000 * stages[name]['dollars']:.2f} per 1,000 queries"
+        price = f"${1000 * stages[name].dollars:.2f} per 1,000 queries"
         assert f", {name}: {calls} calls and " in line and line.endswith(price)
 
 
@@ -146,18 +146,18 @@ def test_each_stage_that_asks_has_its_price(home: Home, llm: LLMServer) -> None:
 def test_an_endpoint_that_fails_is_a_problem_of_the_report(home: Home, llm: LLMServer, step: int) -> None:
     llm.script = ["401"] * 100
     made = report_of(home, "bm25", steps(llm)[step])
-    (problem,) = made["problems"]
+    (problem,) = made.problems
     assert "401" in problem and "4 questions" in problem
     assert problem in markdown(made)
     if step < 6:
-        assert made["rows"][1]["scores"] == made["rows"][0]["scores"]
+        assert made.rows[1].scores == made.rows[0].scores
 
 
 def test_questions_that_went_without_an_answer_are_counted_and_asked_again(home: Home, llm: LLMServer) -> None:
     llm.reply = lambda prompt: "no" if "cash report" in prompt.lower().split("<query")[1][:60] else reply(prompt)
     step = f"bm25 >> llm_listwise(reverse=false, model={json.dumps(llm.model)}, top=3, keep=3)"
     made = report_of(home, "bm25", step)
-    assert "failed for 1 questions" in made["problems"][0]
+    assert "failed for 1 questions" in made.problems[0]
 
 
 @pytest.mark.parametrize("step", [1, 4])
@@ -166,9 +166,9 @@ def test_answers_of_the_fallback_are_a_problem_of_the_report(home: Home, llm: LL
     llm.reply, llm.script = reply, ["401"]
     address = llm.model.partition("#")[0]
     home.configure(f'[llm]\nfallback = "{address}#second"\n')
-    (problem,) = report_of(home, "bm25", steps(llm)[step])["problems"]
+    (problem,) = report_of(home, "bm25", steps(llm)[step]).problems
     assert "got 1 answers from the fallback" in problem and f"{address}#second answered for {llm.model}" in problem
-    assert report_of(home, "bm25", steps(llm)[step])["problems"] == []
+    assert report_of(home, "bm25", steps(llm)[step]).problems == ()
     assert [body["model"] for body in llm.bodies].count("toy") == len(EXAM.queries) + 1
 
 
@@ -182,7 +182,7 @@ def test_a_spent_budget_stops_with_the_sum_and_goes_on_later(home: Home, llm: LL
         with pytest.raises(BudgetError, match=r"\$\d+\.\d\d was spent on [12] calls"):
             run_bench(kb, plan, "")
     assert len(llm.bodies) in (1, 2), "one that is answered before the next is sent costs more than was reserved"
-    assert report_of(home, "bm25", step)["problems"] == []
+    assert report_of(home, "bm25", step).problems == ()
     assert len(llm.bodies) == len(EXAM.queries)
 
 
@@ -221,4 +221,4 @@ def test_a_layout_that_asks_a_model_is_quoted_without_asking_it(home: Home, llm:
         assert llm.bodies == []
         report = run_bench(kb, plan, "").report
     assert len(llm.bodies) == len(DOCUMENTS)  # a context each; one sentence is too short to be segmented
-    assert [row["name"] for row in report["rows"]] == ["plain", "asked"]
+    assert [row.name for row in report.rows] == ["plain", "asked"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from helpers import Home
-from surefind.serve.model_health import ModelHealth, model_health
+from surefind.kb.model_health import ModelHealth, model_health
 
 SETTINGS = """
 [search]

@@ -22,7 +22,7 @@ from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.jobs import Job, Jobs
 from surefind.serve.http.metrics import Metrics
-from surefind.serve.http.settings import serve_settings
+from surefind.settings.serve import serve_settings
 from surefind.write.writer import this_user
 
 WRONG = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,14 @@ from typer.testing import CliRunner
 
 from helpers import Home
 from surefind.bench.answers_page import render as answers_page
+from surefind.bench.answers_report import AnswersExam, AnswersReport, AnswersRow
+from surefind.bench.environment import environment
 from surefind.calibrate.page import render as calibration_page
+from surefind.calibrate.report import ConfidenceQuestions, ConfidenceReport, MeanConfidence, Reliability
+from surefind.measure.statistics import Interval
 from surefind.serve.cli import app
 from surefind.study.html import render as study_page
+from surefind.types import ExamName
 from web_helpers import BROWSER, fits
 
 pytestmark = list(BROWSER)
@@ -83,26 +89,28 @@ def study() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def calibration() -> dict[str, Any]:
-    found = {
-        "error": 0.1, "error_by_chance": 0.1, "searches": 7, "brier": 0.2, "auc": 0.7, "mean": 0.5, "observed": 0.5,
-        "bins": [],
-    }  # fmt: skip
-    return {
-        "surefind": "0.1", "created": "2026-01-01T00:00:00", "pipeline": URL, "exam": {"name": WORD}, "success": URL,
-        "questions": {"exam": 7, "unanswerable": 7}, "held_out": found, "builtin": found,
-    }  # fmt: skip
+def calibration() -> ConfidenceReport:
+    found = Reliability(
+        error=0.1, error_by_chance=0.1, searches=7, brier=0.2, auc=0.7, mean=0.5, observed=0.5, bins=()
+    )  # fmt: skip
+    return ConfidenceReport(
+        surefind="0.1", created="2026-01-01T00:00:00", pipeline=URL, exam=ExamName(WORD), success=URL, layout="whole",
+        questions=ConfidenceQuestions(7, 7, 0), held_out=found, builtin=found, indexes=(), corpus="", documents=(),
+        predictors={}, words="", confidence="read", right=0.5, mean=MeanConfidence(0.5, 0.5), proposed=None,
+    )  # fmt: skip
 
 
-def answers() -> dict[str, Any]:
-    one = {"mean": 0.5, "low": 0.25, "high": 0.75}
-    row = dict.fromkeys(("right", "f1", "answered", "precision", "precision_at_half", "aurc", "unanswerable"), one)
-    row |= {"aliases": [ARABIC], "letters": "a", "seconds": 0.5, "curve": [(0.5, 0.0), (1.0, 0.25)]}
-    exam = {"name": WORD, "version": 1, "queries": 7, "without_span": 7, "dropped": 7}
-    return {
-        "surefind": "0.1", "created": "2026-01-01T00:00:00", "command": f"surefind bench --answers {URL}", "exam": exam,
-        "unanswerable": 7, "rows": [{**row, "name": WORD}, {**row, "name": URL}],
-    }  # fmt: skip
+def answers() -> AnswersReport:
+    one = Interval(0.5, 0.25, 0.75)
+    row = AnswersRow(
+        name=WORD, aliases=(ARABIC,), spec="bm25", letters="a", right=one, f1=one, answered=one, precision=one,
+        precision_at_half=one, aurc=one, unanswerable=one, seconds=0.5, curve=((0.5, 0.0), (1.0, 0.25)),
+    )  # fmt: skip
+    return AnswersReport(
+        surefind="0.1", created="2026-01-01T00:00:00", command=f"surefind bench --answers {URL}", audience="everybody",
+        exam=AnswersExam(name=WORD, version=1, queries=7, without_span=7, dropped=7), groups=(), confidence=0.95,
+        environment=environment(), unanswerable=7, rows=(row, replace(row, name=URL)),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [1280, 390])

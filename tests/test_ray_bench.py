@@ -17,6 +17,7 @@ from surefind.access import Access
 from surefind.bench import spread as spreading
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan, from_texts
+from surefind.bench.report import BenchReport
 from surefind.bench.run import known_item_exam, run_bench
 from surefind.measure.names import Measure
 from surefind.write.layout import Layout
@@ -49,8 +50,8 @@ def plan_of(home: Home) -> tuple[Any, Plan]:
     )
 
 
-def figures(report: dict[str, Any]) -> list[Any]:
-    return [(row["name"], row["layout"], row["measures"], row["scores"]) for row in report["rows"]]
+def figures(report: BenchReport) -> list[Any]:
+    return [(row.name, row.layout, row.measures, row.scores) for row in report.rows]
 
 
 def test_cluster_gives_the_figures_of_one_process(home: Home, cluster: Cluster, tmp_path: Path) -> None:

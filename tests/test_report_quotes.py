@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ import pytest
 
 from exam_helpers import surefind
 from helpers import WORDS, Home
-from surefind.serve.archive import reduced
+from report_helpers import bench_report, row
+from surefind.bench.readable import readable_report
+from surefind.bench.report import (
+    BenchReport,
+    HarmedQuestion,
+    QuotedChunk,
+    QuotedGold,
+    RerankChange,
+    SampledQuestion,
+)
+from surefind.disk.records import to_json
+from surefind.study.files import readable_study
 from test_http_access import Bank, serving
 
 PAIR = WORDS + '\n[pipelines.counts]\nretrieve = ["tfidf"]\n'
@@ -80,50 +92,57 @@ def test_what_is_no_longer_readable_is_no_longer_quoted(bank: Bank, how: str) ->
     assert "animal3" in json.dumps(whole["queries"]), "the owner reads what was measured"
 
 
-def _report(**more: Any) -> dict[str, Any]:
+def _question(key: str, text: str, gold: QuotedGold) -> SampledQuestion:
+    return SampledQuestion(id=key, text=text, family="f", overlap=None, gold=(gold,), results=())
+
+
+def _harmed(key: str, text: str, *top: str) -> HarmedQuestion:
+    before, after = top
+    return HarmedQuestion(id=key, text=text, family="f", change=-0.5, first_relevant=(1, None), top=(before, after))
+
+
+def _report(ids: tuple[str, str] = ("a", "b")) -> BenchReport:
     """A report that quotes one open and one restricted document in every place that quotes."""
-    worst = [
-        {"id": "a", "text": "about open?", "top": ["Open", "Secret"]},
-        {"id": "b", "text": "about secret?", "top": ["Secret", "Open"]},
-    ]
-    chunk = {"headings": ["A"], "text": "words"}
-    content = {
-        "query_ids": ["a", "b"], "query_texts": ["about open?", "about secret?"],
-        "query_documents": [["open.md"], ["open.md", "secret.md"]],
-        "queries": [
-            {"id": "a", "text": "about open?", "gold": [{"document": "open.md", "title": "Open", "text": "words"}]},
-            {"id": "b", "text": "about secret?", "gold": [{"document": "secret.md", "title": "Secret", "text": "x"}]},
-        ],
-        "chunks": [
-            {**chunk, "document": "secret.md", "title": "Secret"}, {**chunk, "document": "open.md", "title": "Open"},
-        ],
-        "rows": [{"name": "r", "reranking": [{"stage": "s", "swaps": 1.0, "worst": worst}, {"stage": "t"}]}],
-    }  # fmt: skip
-    return content | more
+    worst = (_harmed("a", "about open?", "Open", "Secret"), _harmed("b", "about secret?", "Secret", "Open"))
+    moved = RerankChange(stage="s", swaps=1.0, top1_changed=0.5, fell_back=0, why="", worst=worst)
+    steps = (moved, replace(moved, worst=None))
+    return bench_report(
+        row("r", reranking=steps, asked=2, scores=(1.0, 0.5)),
+        query_ids=ids,
+        query_texts=("about open?", "about secret?"),
+        query_documents=(("open.md",), ("open.md", "secret.md")),
+        query_clusters=(0, 1),
+        queries=(
+            _question("a", "about open?", QuotedGold("open.md", "Open", "words")),
+            _question("b", "about secret?", QuotedGold("secret.md", "Secret", "x")),
+        ),
+        chunks=(QuotedChunk("secret.md", "Secret", ("A",), "words"), QuotedChunk("open.md", "Open", ("A",), "words")),
+    )
 
 
 def test_every_part_that_quotes_is_shown_by_the_documents_of_today() -> None:
-    found = reduced(_report(), {"open.md"})
-    assert "secret" not in json.dumps(found).lower()
-    assert found["query_texts"] == ["about open?", ""] and [one["id"] for one in found["queries"]] == ["a"]
-    assert [one["document"] for one in found["chunks"]] == ["", "open.md"], "passages are known by their place"
-    assert found["rows"][0]["reranking"][0]["worst"] == [{"id": "a", "text": "about open?", "top": ["Open", ""]}]
-    assert reduced(_report(), {"open.md", "secret.md"}) == _report()
+    found = readable_report(_report(), {"open.md"})
+    assert "secret" not in json.dumps(to_json(found)).lower()
+    assert found.query_texts == ("about open?", "") and [one.id for one in found.queries] == ["a"]
+    assert [one.document for one in found.chunks] == ["", "open.md"], "passages are known by their place"
+    assert found.rows[0].reranking[0].worst == (_harmed("a", "about open?", "Open", ""),)
+    whole, every = readable_report(_report(), {"open.md", "secret.md"}), _report()
+    assert (whole.queries, whole.chunks, whole.query_texts) == (every.queries, every.chunks, every.query_texts)
+    assert whole.rows[0].reranking == every.rows[0].reranking
 
 
-def test_a_report_that_does_not_name_the_documents_of_its_questions_shows_none() -> None:
-    """As reports of earlier versions; nor does one question lend its rights to another that has its id."""
-    old = {key: value for key, value in _report().items() if key != "query_documents"}
-    for content in (old, _report(query_ids=["b", "b"])):
-        found = reduced(content, {"open.md"})
-        assert found["queries"] == [] and "secret" not in json.dumps(found).lower()
+def test_a_question_does_not_lend_its_rights_to_another_that_has_its_id() -> None:
+    found = readable_report(_report(("b", "b")), {"open.md"})
+    assert found.queries == () and "secret" not in json.dumps(to_json(found)).lower()
 
 
-def test_figures_are_left_as_they_are() -> None:
-    calibration = {"exam": {"name": "staff"}, "rows": [{"when": "always", "error": 0.1}]}
-    assert reduced(calibration) == calibration
+def test_figures_about_hidden_documents_are_left_out() -> None:
+    found = to_json(readable_report(_report()))
+    assert found["exam"].keys() == {"name", "version", "queries", "families"}
+    assert found["corpus"].keys() == {"documents", "layout"}
+    assert not {"chunks", "index_bytes"} & found["rows"][0].keys() and found["rows"][0]["measures"]
 
 
 def test_the_raw_results_of_a_study_are_left_out() -> None:
     study = {"study": "cascade", "tables": [{"title": "Table"}], "results": {"kb": {"stage": {"question": "secret"}}}}
-    assert reduced(study, {"open.md"}) == {"study": "cascade", "tables": [{"title": "Table"}]}
+    assert readable_study(study) == {"study": "cascade", "tables": [{"title": "Table"}]}

@@ -25,9 +25,10 @@ from surefind.confidence.signals import NAMES, overlap, signals, without_meaning
 from surefind.errors import QueryError
 from surefind.exam.model import Exam, ExamQuery, Judgment
 from surefind.exam.store import ExamStore
+from surefind.kb.integrity import CHECKS, DamageError
+from surefind.measure.reliability import Bin
 from surefind.search.confidence import signals_of
 from surefind.search.pipeline import Pipeline
-from surefind.serve.integrity import CHECKS, DamageError
 from surefind.services import LocalServices
 from surefind.testing import MemoryView, rankings_of
 from surefind.types import Chunk, Mask, Query, Wording
@@ -416,7 +417,7 @@ def test_command_shows_the_error_and_writes_a_page(asked: Home) -> None:
 
 
 def test_diagram_is_sound_svg() -> None:
-    drawn = diagram([{"predicted": 0.25, "observed": 0.5, "count": 4}], 'a "label" & more')
+    drawn = diagram([Bin(0.25, 0.5, 4)], 'a "label" & more')
     circles = ElementTree.fromstring(drawn).findall(".//circle")
     assert [(c.get("cx"), c.get("cy")) for c in circles] == [(str(44 + 0.25 * 320), str(12 + 0.5 * 320))]
 

@@ -9,7 +9,7 @@ import pytest
 from helpers import WORDS, Home
 from surefind.errors import ConfigError
 from surefind.kb.adoption import prepare_undo, write
-from surefind.serve.editing import MARK, StaleError, hidden, save_settings, shown_settings
+from surefind.kb.editing import MARK, StaleError, hidden, save_settings, shown_settings
 from surefind.settings.config import TEMPLATE
 
 SECRETS = """# OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwxyz123456

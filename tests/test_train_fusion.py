@@ -19,6 +19,7 @@ from exam_helpers import surefind
 from helpers import EXAMPLE, Home, ask
 from surefind import Access, KnowledgeBase, spec
 from surefind.bench.plan import parse_measures, preset
+from surefind.disk.records import to_json
 from surefind.disk.sealed import sealed, unsealed
 from surefind.errors import ExamError, LockedError, MissingPartError, SpecError, StoreError
 from surefind.exam.known_item import generate
@@ -36,6 +37,7 @@ from surefind.train.alpha import Fitted, fit_mlp, r_squared
 from surefind.train.fusion import MODELS, train_fusion
 from surefind.train.judge import JudgedRow, compare, verdict
 from surefind.train.material import Half, Material, best_static, gather
+from surefind.train.report import FusionReport
 from surefind.train.weights import search, train_weights
 from surefind.types import Query, Rankings
 from surefind.write.layout import Layout
@@ -85,7 +87,7 @@ def fitted(material: Material) -> Callable[[str], Fitted]:
 
 
 @pytest.fixture(scope="module")
-def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, dict[str, Any]]:
+def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, FusionReport]:
     models = ("ridge", "xgboost", "ndcg", "lambdamart")
     return {model: train_fusion(kb, exam, model, PAIR, missing="score") for model in models}
 
@@ -120,31 +122,31 @@ def _rows(ranking: Rankings, rows: slice) -> Rankings:
 
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
-def test_report_says_what_was_compared(trained: dict[str, dict[str, Any]], model: str) -> None:
+def test_report_says_what_was_compared(trained: dict[str, FusionReport], model: str) -> None:
     made = trained[model]
-    names = [row["name"] for row in made["rows"]]
+    names = [row.name for row in made.rows]
     assert names[0] == f"learned {model}"
     assert names[1].startswith("best static, weighted(weights=[")
     assert names[2:] == ["RRF k=60", "bm25", "tfidf", "oracle α*", "oracle, best α per query"]
-    assert all(row["low"] <= row["mean"] <= row["high"] for row in made["rows"])
-    assert all(0 <= row["p"] <= 1 for row in made["rows"][1:5])
-    Pipeline.parse(made["use"])
-    assert made["use"] in [made["rows"][i]["spec"] for i in (0, 1, 3, 4)]
+    assert all(row.low <= row.mean <= row.high for row in made.rows)
+    assert all(0 <= row.p <= 1 for row in made.rows[1:5])
+    Pipeline.parse(made.use)
+    assert made.use in [made.rows[i].spec for i in (0, 1, 3, 4)]
 
 
-def test_r_squared_and_importance_are_reported(trained: dict[str, dict[str, Any]]) -> None:
+def test_r_squared_and_importance_are_reported(trained: dict[str, FusionReport]) -> None:
     for model in ("ridge", "xgboost"):
-        assert {"r2_train", "r2_validation", "r2_test", "r2_held_out"} <= trained[model]["metrics"].keys()
-    shap = trained["xgboost"]["metrics"]["shap"]
+        assert {"r2_train", "r2_validation", "r2_test", "r2_held_out"} <= trained[model].metrics.keys()
+    shap = trained["xgboost"].metrics["shap"]
     assert len(shap) == 25
     assert list(shap.values()) == sorted(shap.values(), reverse=True)
-    assert set(trained["ridge"]["metrics"]["coefficients"]) == {"words", "has_digits", "has_wh_word", "has_acronym"}
-    assert "weight_bm25" in trained["ndcg"]["metrics"]["shap"]
+    assert set(trained["ridge"].metrics["coefficients"]) == {"words", "has_digits", "has_wh_word", "has_acronym"}
+    assert "weight_bm25" in trained["ndcg"].metrics["shap"]
 
 
-def test_manifest_holds_fingerprints(trained: dict[str, dict[str, Any]], kb: KnowledgeBase, exam: Exam) -> None:
+def test_manifest_holds_fingerprints(trained: dict[str, FusionReport], kb: KnowledgeBase, exam: Exam) -> None:
     saved = json.loads((kb.data / "models" / "xgboost-known-item" / "manifest.json").read_text(encoding="utf-8"))
-    assert trained["xgboost"].items() <= saved.items()
+    assert to_json(trained["xgboost"]).items() <= saved.items()
     assert saved["corpus"] == kb.reader().fingerprint
     assert saved["exam"]["fingerprint"] == exam.fingerprint
     assert [r["name"] for r in saved["retrievers"]] == PAIR
@@ -156,10 +158,10 @@ def test_a_name_that_is_being_trained_is_refused(kb: KnowledgeBase, exam: Exam) 
         train_fusion(kb, exam, "ridge", PAIR, "mine", missing="score")
 
 
-def test_training_twice_gives_the_same(kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]) -> None:
+def test_training_twice_gives_the_same(kb: KnowledgeBase, exam: Exam, trained: dict[str, FusionReport]) -> None:
     again = train_fusion(kb, exam, "ndcg", PAIR, name="again")
-    assert again["rows"][0]["mean"] == trained["ndcg"]["rows"][0]["mean"]
-    assert again["hyperparameters"] == trained["ndcg"]["hyperparameters"]
+    assert again.rows[0].mean == trained["ndcg"].rows[0].mean
+    assert again.hyperparameters == trained["ndcg"].hyperparameters
 
 
 @pytest.mark.parametrize(("shift", "says"), [(0.2, "beats"), (-0.2, "wins"), (0.0, "statistically tied")])
@@ -213,13 +215,13 @@ def test_r_squared_written_out() -> None:
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
 def test_pipeline_gives_what_was_judged(
-    model: str, kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]]
+    model: str, kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport]
 ) -> None:
     fuser = Learned(f"{model}-known-item", "score")
     half = material.held
     queries = [Query(text) for text in half.texts]
     found = fuser.fuse_for(queries, half.rankings, 100, kb.services)
-    assert half.score(found).mean() == pytest.approx(trained[model]["rows"][0]["mean"], abs=1e-5)
+    assert half.score(found).mean() == pytest.approx(trained[model].rows[0].mean, abs=1e-5)
     for i in (0, 7):
         one = fuser.fuse_for(queries[i : i + 1], [_rows(r, slice(i, i + 1)) for r in half.rankings], 10, kb.services)
         assert one.row(0)[0].tolist() == found.row(i)[0][:10].tolist()
@@ -228,7 +230,7 @@ def test_pipeline_gives_what_was_judged(
 
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
-def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     fuser = Learned(f"{model}-known-item")
     sides = [[row[side] for row in FUSER_ROWS] for side in (0, 1)]
     rankings = [rankings_of(sides[0]), rankings_of(sides[1], "tfidf", "sparse", 0.0)]
@@ -239,7 +241,7 @@ def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[s
 
 @pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
 def test_prediction_is_quick(
-    model: str, kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]]
+    model: str, kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport]
 ) -> None:
     """A millisecond at most, as docs/fusion.md says; here, on a machine that may be busy, that it is no other order."""
     predictor = load_predictor(model, kb.data / "models" / f"{model}-known-item")
@@ -262,21 +264,19 @@ def test_prediction_is_quick(
     ],
 )
 def test_other_retrievers_are_refused_by_what_changed(
-    kb: KnowledgeBase, trained: dict[str, dict[str, Any]], pipeline: str, says: str
+    kb: KnowledgeBase, trained: dict[str, FusionReport], pipeline: str, says: str
 ) -> None:
     with pytest.raises(SpecError, match=rf"cannot be used here: .*{says}.* or train it again"):
         ask(kb, "cash", pipeline=f"{pipeline} >> learned(model=ridge-known-item, missing=score)")
 
 
-def test_other_treatment_of_missing_candidates_is_refused(
-    kb: KnowledgeBase, trained: dict[str, dict[str, Any]]
-) -> None:
+def test_other_treatment_of_missing_candidates_is_refused(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     says = r"was trained with missing=score. Write learned\(model=ridge-known-item, missing=score\)"
     with pytest.raises(SpecError, match=says):
         ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=ridge-known-item)")
 
 
-def test_other_layout_is_refused(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_other_layout_is_refused(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     other = Layout.parse("fixed(tokens=200)", [])
     kb.build_for([], other)
     view = kb.reader(other).view
@@ -286,7 +286,7 @@ def test_other_layout_is_refused(kb: KnowledgeBase, trained: dict[str, dict[str,
 
 
 def test_changed_documents_are_told_and_other_documents_refused(
-    tmp_path: Path, kb: KnowledgeBase, trained: dict[str, dict[str, Any]]
+    tmp_path: Path, kb: KnowledgeBase, trained: dict[str, FusionReport]
 ) -> None:
     """A knowledge base changes daily: a few documents are a note, most of them another corpus."""
     home = Home(tmp_path)
@@ -312,7 +312,7 @@ def test_changed_documents_are_told_and_other_documents_refused(
     assert "cannot be used: " in surefind("train", "list", kb=tmp_path).out
 
 
-def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     with pytest.raises(SpecError, match=r"no trained model 'ridge-known'\. Did you mean ridge-known-item"):
         ask(kb, "cash", pipeline="bm25 + tfidf >> learned(model=ridge-known)")
     for services in (LocalServices(), LocalServices(models_folder=Path("nowhere"))):
@@ -320,12 +320,12 @@ def test_unknown_model_names_those_there_are(kb: KnowledgeBase, trained: dict[st
             Learned().fuse_for([Query("x")], [], 10, services)
 
 
-def test_a_path_is_no_model_name(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_a_path_is_no_model_name(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     with pytest.raises(SpecError, match=r"no trained model"):
         Learned("../models/ridge-known-item").fuse_for([Query("x")], [], 10, kb.services)
 
 
-def test_damaged_model_says_so(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_damaged_model_says_so(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     shutil.copytree(kb.data / "models" / "ridge-known-item", kb.data / "models" / "damaged")
     (kb.data / "models" / "damaged" / "model.npz").unlink()
     with pytest.raises(StoreError, match=r"cannot be read .* Train it again"):
@@ -357,8 +357,8 @@ def test_a_model_trained_again_is_read_again(kb: KnowledgeBase, exam: Exam) -> N
 
 def test_ndcg_takes_three_rankings(kb: KnowledgeBase, exam: Exam) -> None:
     made = train_fusion(kb, exam, "ndcg", [*PAIR, "bm25(k1=3.0, b=1.0, analyzer=plain)"], name="three")
-    assert made["rows"][-1]["name"] == "oracle, best weights per query"
-    assert len(ask(kb, "wire", pipeline=made["rows"][0]["spec"]).hits) == 10
+    assert made.rows[-1].name == "oracle, best weights per query"
+    assert len(ask(kb, "wire", pipeline=made.rows[0].spec).hits) == 10
 
 
 def test_mlp_reads_the_vectors_of_the_queries(
@@ -430,25 +430,25 @@ def test_weights_are_the_best_of_an_exhaustive_search(material: Material) -> Non
 
 def test_weights_for_three_are_a_spec_to_paste(kb: KnowledgeBase, exam: Exam) -> None:
     made = train_weights(kb, exam, [*PAIR, "bm25(k1=3.0, b=1.0, analyzer=plain)"])
-    assert spec.make("fuse", made["spec"]).weights == pytest.approx(made["weights"])
-    assert [row["name"] for row in made["rows"]][:4] == ["tuned weights", "equal weights", "bm25", "tfidf"]
-    assert made["use"] in [row["spec"] for row in made["rows"]]
-    assert len(made["useless"]) == made["weights"].count(0)
-    Pipeline.parse(made["use"])
+    assert spec.make("fuse", made.spec).weights == pytest.approx(made.weights)
+    assert [row.name for row in made.rows][:4] == ["tuned weights", "equal weights", "bm25", "tfidf"]
+    assert made.use in [row.spec for row in made.rows]
+    assert len(made.useless) == made.weights.count(0)
+    Pipeline.parse(made.use)
 
 
 def test_questions_that_repeat_the_documents_recommend_nothing(kb: KnowledgeBase, exam: Exam) -> None:
     cut = replace(exam, queries=tuple(replace(query, family="first_sentence") for query in exam.queries))
     for made in (train_weights(kb, cut, PAIR), train_fusion(kb, cut, "ridge", PAIR, "cut", missing="score")):
-        assert made["use"] == ""
-        assert made["verdict"].startswith("No recommendation: all ")
-        assert "surefind exam grow" in made["verdict"]
+        assert made.use == ""
+        assert made.verdict.startswith("No recommendation: all ")
+        assert "surefind exam grow" in made.verdict
 
 
 # ---------------------------------------------------------------- doors
 
 
-def test_commands(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_commands(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     call = ["train", "fusion", "--exam", "known-item", "--model", "ridge", "--retrieve", "bm25", "--retrieve", "tfidf"]
     ran = surefind(*call, "--name", "mine", kb=kb.folder)
     assert ran.code == 0, ran.err
@@ -464,7 +464,7 @@ def test_commands(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None
     assert {m["name"] for m in surefind("train", "list", "--json", kb=kb.folder).json} >= {"mine", "ndcg-known-item"}
 
 
-def test_list_goes_on_after_a_model_that_cannot_be_read(kb: KnowledgeBase, trained: dict[str, dict[str, Any]]) -> None:
+def test_list_goes_on_after_a_model_that_cannot_be_read(kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     models = kb.data / "models"
     for name, text in (("a-older", json.dumps(sealed({"format": 1}))), ("a-torn", '{"form')):
         (models / name).mkdir()
@@ -533,7 +533,7 @@ def _discounted(gains: list[float]) -> float:
 
 
 def test_bench_asks_a_model_only_what_it_did_not_learn_from(
-    kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]
+    kb: KnowledgeBase, exam: Exam, trained: dict[str, FusionReport]
 ) -> None:
     from surefind.bench.plan import Contender, Plan
     from surefind.bench.run import run_bench
@@ -542,35 +542,35 @@ def test_bench_asks_a_model_only_what_it_did_not_learn_from(
     plan = Plan((Contender("bm25", Pipeline.parse("bm25")), Contender("learned", learned)), exam, (NDCG,))
     report = run_bench(kb, plan, "").report
     asked = {query.id for query, out in zip(exam.queries, held_out(exam.queries), strict=True) if out}
-    assert set(report["query_ids"]) == asked
-    assert report["exam"]["name"] == "known-item-held-out"
-    (drawn,) = report["learned"]
-    assert (drawn["name"], drawn["model"], drawn["exam"]) == ("learned", "ridge", "known-item v1")
-    assert drawn["contributions"] == "|coefficient|"
-    assert set(drawn["importance"]) == {"words", "has_digits", "has_wh_word", "has_acronym"}
-    assert len(drawn["alphas"]) == len(asked)
+    assert set(report.query_ids) == asked
+    assert report.exam.name == "known-item-held-out"
+    (drawn,) = report.learned
+    assert (drawn.name, drawn.model, drawn.exam) == ("learned", "ridge", "known-item v1")
+    assert drawn.contributions == "|coefficient|"
+    assert set(drawn.importance) == {"words", "has_digits", "has_wh_word", "has_acronym"}
+    assert len(drawn.alphas) == len(asked)
 
 
 @pytest.mark.parametrize(("model", "features"), [("xgboost", 25), ("ndcg", 37), ("lambdamart", 0)])
 def test_predicted_and_oracle_alphas_are_kept_for_the_report(
-    kb: KnowledgeBase, material: Material, trained: dict[str, dict[str, Any]], model: str, features: int
+    kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport], model: str, features: int
 ) -> None:
-    about = Learned(f"{model}-known-item").about(kb.services)
+    about, training = Learned(f"{model}-known-item").about(kb.services)
     if model == "lambdamart":  # it predicts no weights
-        assert about["alphas"] == []
+        assert training.alphas == ()
         return
-    stars, predicted, families = zip(*about["alphas"], strict=True)
+    stars, predicted, families = zip(*training.alphas, strict=True)
     assert list(stars) == pytest.approx(material.held.alphas, abs=1e-3)
     predictor = load_predictor(model, kb.data / "models" / f"{model}-known-item")
     assert isinstance(predictor, Weigher)
     weights = predictor.weights(material.held.texts, material.held.rankings, material.embed)
     assert list(predicted) == pytest.approx(weights[:, 1], abs=1e-3)
     assert list(families) == [query.family for query in material.held.queries]
-    assert len(about["metrics"]["shap"]) == features
+    assert len(about.metrics["shap"]) == features
 
 
 def test_bench_leaves_out_questions_of_another_exam_that_were_learnt_from(
-    kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]
+    kb: KnowledgeBase, exam: Exam, trained: dict[str, FusionReport]
 ) -> None:
     """An exam written again shares questions with the one before: those would be answered from memory."""
     from surefind.bench.plan import Contender, Plan
@@ -595,8 +595,8 @@ def test_crossed_every_question_is_judged_by_a_model_that_has_not_seen_it(
     for side in (material, material.swapped):
         predictor = MODELS["ridge"](side, quiet).predictor
         scores.append(side.held.score(predictor.fuse(side.held.texts, side.held.rankings, side.embed, 100)))
-    assert made["rows"][0]["mean"] == pytest.approx(np.concatenate(scores).mean(), abs=1e-5)
-    assert made["judged"].startswith("both halves")
+    assert made.rows[0].mean == pytest.approx(np.concatenate(scores).mean(), abs=1e-5)
+    assert made.judged.startswith("both halves")
 
 
 def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam: Exam) -> None:
@@ -604,11 +604,11 @@ def test_bench_asks_everything_where_nothing_was_learnt(kb: KnowledgeBase, exam:
     from surefind.bench.run import run_bench
 
     plan = Plan((Contender("bm25", Pipeline.parse("bm25")),), exam, (NDCG,))
-    assert len(run_bench(kb, plan, "").report["query_ids"]) == len(exam.queries)
+    assert len(run_bench(kb, plan, "").report.query_ids) == len(exam.queries)
 
 
 @pytest.fixture
-def copied(kb: KnowledgeBase, trained: dict[str, dict[str, Any]], tmp_path: Path) -> Iterator[KnowledgeBase]:
+def copied(kb: KnowledgeBase, trained: dict[str, FusionReport], tmp_path: Path) -> Iterator[KnowledgeBase]:
     """A copy without what other tests have trained."""
     shutil.copytree(kb.folder, tmp_path / "copy")
     for model in (tmp_path / "copy" / ".surefind" / "models").iterdir():
@@ -619,7 +619,7 @@ def copied(kb: KnowledgeBase, trained: dict[str, dict[str, Any]], tmp_path: Path
 
 
 def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(copied: KnowledgeBase) -> None:
-    from surefind.serve.bench_plan import _trained
+    from surefind.bench.comparing import _trained
 
     found = _trained(copied, Pipeline.parse("bm25 + tfidf >> tm2c2"))
     assert {c.name for c in found} == {
@@ -637,7 +637,7 @@ def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(copied: 
 
 
 def test_the_quote_counts_the_questions_that_will_be_asked(
-    kb: KnowledgeBase, exam: Exam, trained: dict[str, dict[str, Any]]
+    kb: KnowledgeBase, exam: Exam, trained: dict[str, FusionReport]
 ) -> None:
     call = ["bench", "--exam", "known-item", "-p", "bm25 + tfidf >> learned(model=ridge-known-item, missing=score)"]
     ran = surefind(*call, "--dry-run", kb=kb.folder)
@@ -662,9 +662,9 @@ def test_split_of_the_study_is_over_all_questions(kb: KnowledgeBase, exam: Exam)
 
 def test_model_is_chosen_and_tested_by_the_study_split(kb: KnowledgeBase, exam: Exam) -> None:
     made = train_fusion(kb, exam, "ridge", PAIR, name="studied", split="70/15/15")
-    assert made["judged"] == "15% of the questions, chosen at random"
-    assert made["metrics"]["r2_test"] == pytest.approx(made["metrics"]["r2_held_out"])
-    assert made["questions"]["tuning"] > 5 * made["questions"]["held_out"]
+    assert made.judged == "15% of the questions, chosen at random"
+    assert made.metrics["r2_test"] == pytest.approx(made.metrics["r2_held_out"])
+    assert made.questions.tuning > 5 * made.questions.held_out
 
 
 def test_cross_needs_halves(kb: KnowledgeBase, exam: Exam) -> None:

@@ -362,10 +362,10 @@ def test_model_that_is_not_better_is_not_kept(corpus: tuple[Home, Exam], start: 
     with home.open() as kb:
         pipeline = Pipeline.parse("bm25")
         made = train_model(kb, exam, job("reranker", start, rate=1e-6), pipeline, parse_measure("nDCG@10"))
-        assert made["better"] is False
-        assert made["use"] == str(pipeline)
+        assert made.better is False
+        assert made.use == str(pipeline)
         assert not list((kb.data / "models").iterdir())
-    assert made["pairs"]["exam"] > 20 and made["loss"]["steps"] > 2
+    assert made.pairs["exam"] > 20 and made.loss.steps > 2
 
 
 def test_encoder_for_a_pipeline_without_one_is_refused_before_training(corpus: tuple[Home, Exam], start: Path) -> None:
@@ -418,7 +418,7 @@ def test_three_documents_are_enough_if_two_of_them_are_free_to_learn_from(tmp_pa
     with home.open() as kb:
         wanted = TrainingJob("reranker", "mine", ("headings",), str(start), batch=8, max_tokens=32, device="cpu")
         made = train_model(kb, Exam("a", asked), wanted, Pipeline.parse("bm25"), parse_measure("nDCG@10"))
-    assert made["pairs"]["headings"] >= 16 and made["loss"]["steps"] >= 2
+    assert made.pairs["headings"] >= 16 and made.loss.steps >= 2
 
 
 def test_encoder_that_is_better_is_kept_used_and_taken_back(corpus: tuple[Home, Exam], start: Path) -> None:

@@ -23,6 +23,7 @@ from surefind.rerank.llm_listwise import LLMListwise
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
 from surefind.train.prompt import ListwiseTrainer
+from surefind.train.report import SampledQuestions
 from surefind.train.weight_examples import weigh_examples
 
 WORDS = "amber birch cedar delta ember fjord grove heath islet jetty kiosk lodge".split()
@@ -66,13 +67,13 @@ def test_failures_improve_the_prompt_and_the_hardest_is_the_example(home: Home, 
         made = trainer(kb, exam, llm).train("mine")
         prompt = trained_prompt(kb.services, "mine")
     tuning = [q.text for q, out in zip(exam.queries, held_out(exam.queries), strict=True) if not out]
-    assert made["questions"] == {"sampled": len(tuning), "reranked": len(tuning)}
-    assert [failure["gap"] for failure in made["failures"]] == [1.0]  # after the first, the prompt is right
-    assert made["system_prompt"] == prompt.system == BETTER
+    assert made.questions == SampledQuestions(len(tuning), len(tuning))
+    assert [failure.gap for failure in made.failures] == [1.0]  # after the first, the prompt is right
+    assert made.system_prompt == prompt.system == BETTER
     assert prompt.example is not None and prompt.example.query in tuning
     assert prompt.example.ranking[0] == 1 and len(prompt.example.ranking) == 2
     assert len(prompt.example.passages) == 6
-    assert made["use"].startswith("llm_listwise(") and "mode=meta, trained=mine" in made["use"]
+    assert made.use.startswith("llm_listwise(") and "mode=meta, trained=mine" in made.use
     asked = [text for text in llm.prompts if "failure analysis" in text]
     assert len(asked) == 1 and "The relevant passages are number 1." in asked[0]
 
@@ -120,15 +121,15 @@ def test_rounds_end_the_loop_and_a_useless_rewrite_changes_nothing(home: Home, l
     llm.reply = lambda prompt: "no" if "failure analysis" in prompt else reply(prompt)
     with home.open() as kb:
         made = trainer(kb, exam_of(), llm, rounds=2).train("mine")
-    assert [failure["system_prompt"] for failure in made["failures"]] == ["", ""]
-    assert made["system_prompt"] == "" and "mode=one_shot" in made["use"]
+    assert [failure.system_prompt for failure in made.failures] == ["", ""]
+    assert made.system_prompt == "" and "mode=one_shot" in made.use
 
 
 def test_nothing_is_saved_where_nothing_fails(home: Home, llm: LLMServer) -> None:
     llm.reply = ranking(sorted)
     with home.open() as kb:
         made = trainer(kb, exam_of(), llm).train("mine")
-        assert made["use"] == "" and made["failures"] == []
+        assert made.use == "" and made.failures == ()
         with pytest.raises(SpecError, match="no trained prompt 'mine'"):
             trained_prompt(kb.services, "mine")
 
@@ -154,7 +155,7 @@ def test_bench_asks_a_trained_prompt_only_what_it_did_not_learn_from(home: Home,
         step = f"bm25 >> llm_listwise(reverse=false, model={model}, top=4, keep=2, mode=meta, trained=mine)"
         plan = Plan(tuple(from_texts(["bm25", step], {})), exam, parse_measures(["RR@10"]))
         report = run_bench(kb, plan, "").report
-    assert report["exam"]["queries"] == sum(held_out(exam.queries))
+    assert report.exam.queries == sum(held_out(exam.queries))
 
 
 @pytest.mark.usefixtures("toys")

@@ -166,8 +166,8 @@ def test_better_model_is_kept_and_not_asked_what_it_learnt(start: Path, tmp_path
     with home.open() as kb:
         pipeline = Pipeline.parse(f"dense(model=sentence_transformers(model={start}))")
         made = train_model(kb, exam, job, pipeline, parse_measure("nDCG@10"))
-        assert made["better"], made["verdict"]
-        assert made["start"] == start.name and made["loss"]["last"] < made["loss"]["first"]
-        assert "sentence_transformers(model=" in made["use"]
-        plan = Plan(tuple(from_texts([made["use"]], {})), exam, parse_measures(["nDCG@10"]))
-        assert len(unseen(plan, kb.services).exam.queries) == made["questions"]["held_out"]
+        assert made.better, made.verdict
+        assert made.start == start.name and made.loss.last < made.loss.first
+        assert "sentence_transformers(model=" in made.use
+        plan = Plan(tuple(from_texts([made.use], {})), exam, parse_measures(["nDCG@10"]))
+        assert len(unseen(plan, kb.services).exam.queries) == made.questions.held_out

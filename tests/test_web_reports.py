@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from helpers import Home
 from http_helpers import Rights, Served, a_bank
+from surefind.kb.editing import save_settings, shown_settings, undo_change
 from surefind.serve.cli import app
-from surefind.serve.editing import save_settings, shown_settings, undo_change
 from surefind.serve.web.policy import script_hashes
 from surefind.store.lock import writer_lock
 from web_helpers import accessible, fits, needs_browser, visiting

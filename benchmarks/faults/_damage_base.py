@@ -17,6 +17,7 @@ from surefind.bench.run import run_bench
 from surefind.desk import review
 from surefind.desk.store import Content
 from surefind.desk.values import Base
+from surefind.disk.records import to_json
 from surefind.embed.minilm import MiniLM
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
@@ -28,6 +29,8 @@ from surefind.llm.trained import TrainedPrompt, save_prompt
 from surefind.prompts.values import Completion
 from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import train_fusion
+from surefind.train.report import ListwiseReport, SampledQuestions
+from surefind.types import ExamName
 
 SETTINGS = """
 [search]
@@ -170,5 +173,11 @@ def _remember(kb: KnowledgeBase) -> None:
         answers.put(key, Completion(f"answer {i}", i, 2 * i, 0.25 * i, model="m", seconds=0.5))
     answers.close()
     QueryLog(kb.data, 90).keep(kb.search("escrow record", Access.public()), Access.public())
-    save_prompt(kb.data / "models", TrainedPrompt("asked", "llm_listwise", ("a", "b"), "Rank well."), {"gain": 0.1})
+    report = ListwiseReport(
+        name="asked", step="llm_listwise", exam=ExamName("asked", "e"), surefind="0.1", created="2026-01-01T00:00:00",
+        corpus="c", pipeline="bm25", use="", questions=SampledQuestions(2, 2), failures=(), hardest="",
+        system_prompt="Rank well.",
+    )  # fmt: skip
+    prompt = TrainedPrompt("asked", "llm_listwise", ("a", "b"), "Rank well.")
+    save_prompt(kb.data / "models", prompt, to_json(report))
     write(kb.folder, prepare(kb.folder, "words", kb.pipeline("bm25(k1=1.5)")))

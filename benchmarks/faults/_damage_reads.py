@@ -20,8 +20,8 @@ from surefind.kb.adoption import prepare_undo
 from surefind.kb.changes import compare, compare_texts
 from surefind.kb.decisions import decisions
 from surefind.llm.cache import CompletionCache
-from surefind.llm.trained import trained_prompts
-from surefind.train.fusion import manifests
+from surefind.train.fusion import UnreadableModel, manifests
+from surefind.train.report import prompt_reports
 
 QUERIES = ("escrow record", "Harbor Vault Desk", "rule 17 years", "branch rules", "teller drawer 9 days")
 CALLERS = (Access.public(), Access.of("hr"), Access.owner())
@@ -91,15 +91,15 @@ def reports(kb: KnowledgeBase) -> Any:
 
 def bench(kb: KnowledgeBase) -> Any:
     report = run_bench(kb, plan_for(ExamStore(kb.data / "exams").load("known-item", 1)), "surefind bench").report
-    return [(row["name"], row["measures"], row["scores"]) for row in report["rows"]], report["recommended"]
+    return [(row.name, row.measures, row.scores) for row in report.rows], report.recommended
 
 
 def models(kb: KnowledgeBase) -> Any:
     found = manifests(kb)
     for one in found:
-        if "unreadable" in one:  # listed with the reason
-            raise StoreError(one["unreadable"])
-    return found, trained_prompts(kb.data / "models")
+        if isinstance(one, UnreadableModel):  # listed with the reason
+            raise StoreError(one.unreadable)
+    return found, prompt_reports(kb.data / "models")
 
 
 def caches(kb: KnowledgeBase) -> Any:

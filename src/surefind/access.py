@@ -15,10 +15,15 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal, get_args
 
 from surefind.errors import UsageError
 from surefind.wildcards import Wildcards
 
+Scope = Literal["read", "write", "review", "admin"]
+"""read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""In this order each scope includes those before it: nobody can review what they may not open."""
 EVERYTHING = "*"
 """The name of the group that may read every document."""
 PUBLIC = "public"

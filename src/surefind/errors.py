@@ -8,7 +8,8 @@
     │   ├── SourceError            a folder or file cannot be synced
     │   ├── ConflictError          somebody else changed it meanwhile; nothing was overwritten
     │   ├── NotFoundError          there is no such passage or document, or the caller may not read it
-    │   └── ExamError              an exam cannot be read, written or found
+    │   ├── ExamError              an exam cannot be read, written or found
+    │   └── ReportVersionError     a report was written by another version of Surefind, or by another program
     ├── StoreError                 something is wrong with the knowledge base on disk           (exit 3)
     │   ├── NothingIndexedError    there is no knowledge base here yet, or it is empty
     │   ├── LockedError            another process is writing
@@ -19,6 +20,7 @@
     │   ├── ClosedError            the knowledge base was closed by this program
     │   ├── DamagedError           the catalogue or the desk is damaged; the message says how to recover
     │   └── DiskFullError          the disk is full; nothing was lost
+    ├── ForbiddenError             the caller is known and may not do this
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
     ├── BudgetError                the budget is spent; answers already paid for are kept
@@ -91,6 +93,10 @@ class ExamError(UsageError):
     pass
 
 
+class ReportVersionError(UsageError):
+    pass
+
+
 class StoreError(SurefindError):
     exit_code = 3
 
@@ -130,6 +136,10 @@ class DamagedError(StoreError):
 
 
 class DiskFullError(StoreError):
+    pass
+
+
+class ForbiddenError(SurefindError):
     pass
 
 

@@ -43,6 +43,15 @@ PAD = -1
 _DOCUMENT_BITS, _CHUNK_BITS = 24, 39
 
 
+@dataclass(frozen=True)
+class ExamName:
+    """The exam that something was trained, calibrated or measured on."""
+
+    name: str
+    fingerprint: str | None = None
+    """None for readers who may not know it."""
+
+
 class Place(NamedTuple):
     """The source location `name` (`page 3`, `sheet Q2`) of a document's text from character `start` on."""
 

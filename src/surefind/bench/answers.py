@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
@@ -20,16 +19,17 @@ from surefind import __version__
 from surefind.access import Access
 from surefind.answer.answering import answer
 from surefind.answer.values import Answer
+from surefind.bench.answers_report import AnswersExam, AnswersReport, AnswersRow
 from surefind.bench.engine import Bench
+from surefind.bench.environment import environment
 from surefind.bench.plan import Contender, Plan
-from surefind.bench.report import environment
 from surefind.errors import ExamError, UsageError
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery, Judgment
 from surefind.kb import KnowledgeBase
 from surefind.measure.clusters import Clusters
 from surefind.measure.quotes import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
-from surefind.measure.statistics import Interval, bootstrap, bootstrap_of, compare_all, letters, wilson
+from surefind.measure.statistics import bootstrap, bootstrap_of, compare_all, letters, wilson
 from surefind.protocols import OnProgress
 from surefind.types import BoolArray, Floats
 
@@ -59,8 +59,8 @@ class GradedQuotes:
 
 def measure_answers(
     kb: KnowledgeBase, plan: Plan, unanswerable: Sequence[str], command: str, report: OnProgress | None = None
-) -> dict[str, Any]:
-    """Asks every question of every pipeline of the plan. Returns the figures as plain data."""
+) -> AnswersReport:
+    """Asks every question of every pipeline of the plan, and returns the figures."""
     _check(plan)
     bench = Bench(kb, report)
     bench.build(plan)
@@ -76,26 +76,29 @@ def measure_answers(
     right = np.stack([one.right for one in graded], axis=1).astype(np.float64)
     marks = letters(right.mean(axis=0).tolist(), compare_all(right, clusters=clusters))
     exam = plan.exam
-    return {
-        "surefind": __version__,
-        "created": datetime.now().astimezone().isoformat(timespec="seconds"),
-        "command": command,
-        "audience": str(plan.access),
-        "groups": sorted(plan.access.groups),
-        "environment": environment(),
-        "exam": {
-            "name": exam.name, "version": exam.version, "fingerprint": exam.fingerprint, "queries": len(queries),
-            "without_span": len(exam.queries) - len(queries), **left_out.facts,
-        },
-        "unanswerable": len(unanswerable),
-        "confidence": 0.95,
-        "rows": [
-            {"name": contender.name, "aliases": list(contender.aliases), "spec": str(contender.pipeline)}
-            | {"letters": mark}
-            | _figures(one, clusters, len(unanswerable))
+    return AnswersReport(
+        surefind=__version__,
+        created=datetime.now().astimezone().isoformat(timespec="seconds"),
+        command=command,
+        audience=str(plan.access),
+        groups=tuple(sorted(plan.access.groups)),
+        environment=environment(),
+        exam=AnswersExam(
+            name=exam.name,
+            version=exam.version,
+            fingerprint=exam.fingerprint,
+            queries=len(queries),
+            without_span=len(exam.queries) - len(queries),
+            dropped=left_out.total,
+            restricted=left_out.restricted,
+        ),
+        unanswerable=len(unanswerable),
+        confidence=0.95,
+        rows=tuple(
+            _row(contender, mark, one, clusters, len(unanswerable))
             for contender, one, mark in zip(plan.contenders, graded, marks, strict=True)
-        ],
-    }  # fmt: skip
+        ),
+    )
 
 
 def spans_of(query: ExamQuery) -> list[Judgment]:
@@ -154,28 +157,33 @@ def _graded(found: Answer, golds: Sequence[Judgment], texts: dict[str, str]) -> 
     return right, token_f1(first.text, [text for _, text in pairs])
 
 
-def _figures(graded: GradedQuotes, clusters: Clusters, unanswerable: int) -> dict[str, Any]:
+def _row(contender: Contender, mark: str, graded: GradedQuotes, clusters: Clusters, unanswerable: int) -> AnswersRow:
     """All figures of a pipeline with their intervals. Questions about one document are resampled together."""
     answered = graded.answered
     columns = np.stack([graded.right, graded.f1, answered], axis=1).astype(np.float64)
     right, f1, share = bootstrap(columns, clusters=clusters)
-    precise = bootstrap(columns[answered, :1], clusters=clusters[answered])[0] if answered.any() else None
     order, wrong = by_confidence(graded.confidence, graded.right)
-    area = bootstrap_of(aurc, wrong, clusters=clusters[order])
-    half = bootstrap_of(precision_at_half, wrong, clusters=clusters[order])
-    refused = wilson(graded.refused, unanswerable) if unanswerable else None
-    intervals: dict[str, Interval | None] = {
-        "right": right, "f1": f1, "answered": share, "precision": precise, "precision_at_half": half, "aurc": area,
-        "unanswerable": refused,
-    }  # fmt: skip
-    found = {name: None if one is None else asdict(one) for name, one in intervals.items()}
-    return {**found, "seconds": graded.seconds, "curve": _curve(wrong)}
+    return AnswersRow(
+        name=contender.name,
+        aliases=tuple(contender.aliases),
+        spec=str(contender.pipeline),
+        letters=mark,
+        right=right,
+        f1=f1,
+        answered=share,
+        precision=bootstrap(columns[answered, :1], clusters=clusters[answered])[0] if answered.any() else None,
+        precision_at_half=bootstrap_of(precision_at_half, wrong, clusters=clusters[order]),
+        aurc=bootstrap_of(aurc, wrong, clusters=clusters[order]),
+        unanswerable=wilson(graded.refused, unanswerable) if unanswerable else None,
+        seconds=graded.seconds,
+        curve=_curve(wrong),
+    )
 
 
-def _curve(wrong: Floats) -> list[tuple[float, float]]:
+def _curve(wrong: Floats) -> tuple[tuple[float, float], ...]:
     """Points of the risk–coverage curve: (coverage, risk)."""
     n = len(wrong)
     at = np.unique(np.linspace(1, n, min(n, _POINTS)).round().astype(int))
-    return [
+    return tuple(
         (round(i / n, 4), round(risk, 4)) for i, risk in zip(at.tolist(), risks(wrong)[at - 1].tolist(), strict=True)
-    ]
+    )

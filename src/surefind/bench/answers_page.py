@@ -2,81 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
+from surefind.bench.answers_report import ANSWERS_FILE, AnswersReport, AnswersRow, save_answers
 from surefind.bench.left_out import left_out_text
 from surefind.bench.plain_page import page, square, table, x, y
 from surefind.bench.plan import label
-from surefind.bench.terminal import exam_label
+from surefind.bench.terminal import interval_text
 from surefind.disk.folders import private_folder
-from surefind.disk.sealed import write_sealed
 
 _COLOURS = 8
-_HEADINGS = {
-    "right": "right",
-    "f1": "F1",
-    "answered": "answered",
-    "precision": "right if answered",
-    "precision_at_half": "right in the surer half",
-    "aurc": "AURC",
-    "unanswerable": "refused if unanswerable",
-}
-"""The heading of each figure."""
+_HEADINGS = ("right", "F1", "answered", "right if answered", "right in the surer half", "AURC")
 LEGEND = (
     "right: the first quote has the gold answer. F1: words shared with it. AURC: area under the curve of risks, 0 is "
     "best. Brackets: 95% intervals. Pipelines that share a letter are statistically tied (p >= 0.05 after Holm)."
 )
 
 
-def heads(made: Mapping[str, Any]) -> list[str]:
-    return [*(_HEADINGS[key] for key in _keys(made)), "tied", "s/question"]
+def heads(report: AnswersReport) -> list[str]:
+    unanswerable = ["refused if unanswerable"] if report.unanswerable else []
+    return [*_HEADINGS, *unanswerable, "tied", "s/question"]
 
 
-def cells(made: Mapping[str, Any], row: Mapping[str, Any]) -> list[str]:
-    return [*(_interval(row[key]) for key in _keys(made)), row["letters"], f"{row['seconds']:.2f}"]
+def cells(report: AnswersReport, row: AnswersRow) -> list[str]:
+    figures = [row.right, row.f1, row.answered, row.precision, row.precision_at_half, row.aurc]
+    figures += [row.unanswerable] if report.unanswerable else []
+    return [*("–" if one is None else interval_text(one) for one in figures), row.letters, f"{row.seconds:.2f}"]
 
 
-def best_first(made: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return sorted(made["rows"], key=lambda row: -row["right"]["mean"])
+def row_name(row: AnswersRow) -> str:
+    return label(row.name, row.aliases)
 
 
-def row_name(row: Mapping[str, Any]) -> str:
-    return label(row["name"], row["aliases"])
-
-
-def about(made: Mapping[str, Any]) -> str:
+def about(report: AnswersReport) -> str:
     """What was asked, and what was left out."""
-    exam = made["exam"]
-    text = f"{exam_label(exam)}: {exam['queries']} questions"
-    text += f", and {made['unanswerable']} that no document answers." if made["unanswerable"] else "."
-    if exam["without_span"]:
-        text += f" {exam['without_span']} questions were left out: their gold is a whole document, not a passage."
-    return f"{text} {left_out_text(exam)}".rstrip()
+    exam = report.exam
+    text = f"{exam.label}: {exam.queries} questions"
+    text += f", and {report.unanswerable} that no document answers." if report.unanswerable else "."
+    if exam.without_span:
+        text += f" {exam.without_span} questions were left out: their gold is a whole document, not a passage."
+    return f"{text} {left_out_text(exam.dropped, exam.restricted)}".rstrip()
 
 
-def write_answers(made: Mapping[str, Any], folder: Path) -> Path:
+def write_answers(report: AnswersReport, folder: Path) -> Path:
     """Writes the figures as JSON and as a page. Returns the path of the page."""
     private_folder(folder)
-    write_sealed(folder / "answers.json", made)
-    (folder / "answers.html").write_text(render(made), encoding="utf-8")
+    save_answers(report, folder / ANSWERS_FILE)
+    (folder / "answers.html").write_text(render(report), encoding="utf-8")
     return folder / "answers.html"
 
 
-def render(made: Mapping[str, Any]) -> str:
+def render(report: AnswersReport) -> str:
     """The whole page of what `measure_answers` returns."""
-    rows = best_first(made)
-    figures = {row_name(row): [cell.replace(", ", ",\u00a0") for cell in cells(made, row)] for row in rows}
+    rows = report.ordered
+    figures = {row_name(row): [cell.replace(", ", ",\u00a0") for cell in cells(report, row)] for row in rows}
     return page(
         "Answers",
         [
-            f'<header><p class="kicker">Surefind {escape(made["surefind"])}, {escape(made["created"][:10])}</p>'
-            f"<h1>How good are the answers?</h1><p class='rest'>{escape(about(made))}</p>"
-            f'<p class="spec">{escape(made["command"])}</p></header>',
+            f'<header><p class="kicker">Surefind {escape(report.surefind)}, {escape(report.created[:10])}</p>'
+            f"<h1>How good are the answers?</h1><p class='rest'>{escape(about(report))}</p>"
+            f'<p class="spec">{escape(report.command)}</p></header>',
             "<section>",
-            table("How good the answers are", heads(made), figures),
+            table("How good the answers are", heads(report), figures),
             f'<p class="small soft">{escape(LEGEND)}</p></section>',
             f"<section><h2>Risk and coverage</h2>{curves(rows)}",
             '<p class="small soft">To the right: the share of questions that are answered, the surest first. Upwards: '
@@ -86,11 +75,11 @@ def render(made: Mapping[str, Any]) -> str:
     )
 
 
-def curves(rows: list[dict[str, Any]]) -> str:
+def curves(rows: Sequence[AnswersRow]) -> str:
     """The risk–coverage curves as SVG, with a key."""
     marks = []
     for number, row in enumerate(rows):
-        points = " ".join(f"{x(coverage)},{y(risk)}" for coverage, risk in row["curve"])
+        points = " ".join(f"{x(coverage)},{y(risk)}" for coverage, risk in row.curve)
         name = escape(row_name(row))
         marks.append(
             f'<polyline class="curve" {_colour("stroke", number)} points="{points}"><title>{name}</title></polyline>'
@@ -103,11 +92,3 @@ def curves(rows: list[dict[str, Any]]) -> str:
 
 def _colour(what: str, number: int) -> str:
     return f'style="{what}:var(--c{number % _COLOURS})"'
-
-
-def _keys(made: Mapping[str, Any]) -> list[str]:
-    return [key for key in _HEADINGS if key != "unanswerable" or made["unanswerable"]]
-
-
-def _interval(found: Mapping[str, float] | None) -> str:
-    return "–" if found is None else f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"

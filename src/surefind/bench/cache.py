@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.disk.arrays import read_archive
+from surefind.disk.records import Record, from_json
 from surefind.disk.replacing import write_file
 from surefind.disk.sealed import read_sealed, sealed, unsealed, write_sealed
 from surefind.store import indexes
@@ -65,6 +66,14 @@ class RunCache:
         try:
             return read_sealed(self.folder / f"{key}.json")["value"]
         except (OSError, ValueError, KeyError):
+            return None
+
+    def record(self, kind: type[Record], key: str) -> Record | None:
+        """Returns a record of this type that was stored as JSON; None if there is none, or it is of another type."""
+        value = self.data(key)
+        try:
+            return None if value is None else from_json(kind, value)
+        except ValueError:
             return None
 
     def put_data(self, key: str, value: Any) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from surefind.bench.comparison import RunDifference, compare_runs, corrected
-from surefind.disk.sealed import read_sealed
+from surefind.bench.report import BenchReport
+from surefind.bench.saved import read_report, write_report
 from surefind.errors import UsageError
 
 
@@ -54,31 +54,36 @@ class Baseline:
     """Configuration -> question -> score."""
 
 
+def save_baseline(report: BenchReport, path: Path) -> None:
+    """Writes a report for a later check: without the questions and passages to look at."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_report(replace(report, queries=(), chunks=()), path)
+
+
 def read_baseline(path: Path) -> Baseline:
     try:
-        data = read_sealed(path)
-        return Baseline(path, data["primary"], {name: scores for names, scores in _scores(data) for name in names})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"{path} is not a report written by surefind bench --save ({error}). "
-            "Write a baseline with: surefind bench --save FILE."
-        ) from None
+        report = read_report(path)
+        return Baseline(path, report.primary, {name: scores for names, scores in _scores(report) for name in names})
+    except UsageError as error:
+        raise UsageError(f"{error} Write a baseline with: surefind bench --save FILE.") from None
 
 
-def _scores(report: dict[str, Any]) -> list[tuple[list[str], dict[Question, float]]]:
+def _scores(report: BenchReport) -> list[tuple[list[str], dict[Question, float]]]:
     """The names of each row that was asked every question, and its scores."""
-    return [
-        ([row["name"], *row["aliases"]], dict(zip(_questions(report), row["scores"], strict=True)))
-        for row in report["rows"]
-        if None not in row["scores"]
-    ]
+    found = []
+    for row in report.rows:
+        pairs = zip(_questions(report), row.scores, strict=True)
+        scores = {question: score for question, score in pairs if score is not None}
+        if None not in row.scores:
+            found.append(([row.name, *row.aliases], scores))
+    return found
 
 
-def _questions(report: dict[str, Any]) -> list[Question]:
-    return list(zip(report["query_texts"], report["query_ids"], strict=True))
+def _questions(report: BenchReport) -> list[Question]:
+    return list(zip(report.query_texts, report.query_ids, strict=True))
 
 
-def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
+def check_report(report: BenchReport, baseline: Baseline) -> CheckResult:
     """Compares a report to the baseline: paired by question, for each configuration that both have by name, with Holm's
     correction over all of them."""
     before = baseline.scores
@@ -86,14 +91,14 @@ def check_report(report: dict[str, Any], baseline: Baseline) -> CheckResult:
     after = {name: scores for name, scores in shown if name}
     names = list(after)
     shared = _pairs(before[names[0]], after[names[0]]) if names else []
-    if baseline.primary != report["primary"] or not shared:
+    if baseline.primary != report.primary or not shared:
         raise UsageError(
             f"{baseline.path} has no configuration, measure and questions in common with this run. "
             "Write a new baseline with: surefind bench --save FILE."
         )
     old = np.array([[before[name][question] for name in names] for question, _ in shared])
     new = np.array([[after[name][question] for name in names] for _, question in shared])
-    numbers = dict(zip(_questions(report), report["query_clusters"], strict=True))
+    numbers = dict(zip(_questions(report), report.query_clusters, strict=True))
     clusters = np.array([numbers[question] for _, question in shared], dtype=np.int64)
     rows = zip(names, compare_runs(old, new, clusters), strict=True)
     return CheckResult(tuple(corrected([Regression(name=name, **row.figures) for name, row in rows])))

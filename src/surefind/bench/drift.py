@@ -23,7 +23,7 @@ from surefind.bench.engine import Bench
 from surefind.bench.gold import Gold, locate_gold, rewritten
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan
-from surefind.bench.report import step_problems
+from surefind.bench.reranking import step_problems
 from surefind.bench.run import unseen
 from surefind.bench.scoring import places_of
 from surefind.bench.why import QuestionResult, why_better, why_worse

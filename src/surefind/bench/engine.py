@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,8 @@ from surefind.bench.memory import peak_memory
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.reranking import Reranking, Step, stacked
 from surefind.bench.scoring import places_of, score_table
+from surefind.bench.timing import Timing
+from surefind.disk.records import to_json
 from surefind.errors import ExamError
 from surefind.exam.relocate import relocate
 from surefind.kb import KnowledgeBase
@@ -101,7 +102,7 @@ class Scored:
 class Outcome(Scored):
     """The result of a run: scores, and what each contender costs."""
 
-    latency: list[dict[str, Any]]
+    latency: list[Timing]
     index_bytes: list[int]
     ingestion: list[float | None]
     """Seconds per document to cut, embed and index with an empty cache; None unless layouts are compared."""
@@ -298,16 +299,16 @@ class Bench:
 
     # ------------------------------------------------------------ latency, size, ingestion
 
-    def latency(self, plan: Plan, timed_before: Mapping[str, Sequence[float]] | None = None) -> list[dict[str, Any]]:
+    def latency(self, plan: Plan, timed_before: Mapping[str, Sequence[float]] | None = None) -> list[Timing]:
         """Latency of every contender on the plan's questions. Measured on the first run on this machine; later runs
         report the same times. `timed_before` has the milliseconds of rerankers by pipeline."""
         audience = self.audience(plan, plan.contenders[0])
         key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders, *audience)
-        known: list[dict[str, Any]] | None = self.cache.data(key)
+        known = self.cache.record(list[Timing], key)
         if known is not None:
             return known
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
-        timed: dict[int, dict[str, Any]] = {}
+        timed: dict[int, Timing] = {}
         for layout in dict.fromkeys(contender.layout for contender in plan.contenders):
             self.report("Timing", len(timed), len(plan.contenders))
             places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
@@ -316,7 +317,7 @@ class Bench:
             times = measure_latency(contenders, queries, view, self.kb.services, plan.access, timed_before)
             timed.update(zip(places, times, strict=True))
         found = [timed[i] for i in range(len(plan.contenders))]
-        self.cache.put_data(key, found)
+        self.cache.put_data(key, to_json(found))
         self.report("Timing", len(timed), len(plan.contenders))
         return found
 

@@ -4,72 +4,51 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
-from surefind.bench.terminal import (
-    audience,
-    cut_into,
-    exam_label,
-    layout_cells,
-    layout_heads,
-    mark,
-    ordered,
-    row_label,
-)
+from surefind.bench.report import BenchReport, HarmedQuestion, Means
+from surefind.bench.saved import REPORT_FILE, write_report
+from surefind.bench.terminal import audience, cut_into, figures, layout_heads, llm_heads, mark, row_label
 from surefind.disk.folders import private_folder
-from surefind.disk.sealed import write_sealed
 from surefind.store.backend import Spans
 from surefind.types import Rankings
 
 
-def write_files(report: dict[str, Any], folder: Path) -> Path:
+def write_files(report: BenchReport, folder: Path) -> Path:
     """Writes all files except the TREC runs. Returns the path of the HTML page."""
     private_folder(folder)
-    write_sealed(folder / "report.json", report)
+    write_report(report, folder / REPORT_FILE)
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
-    not_drawn = ("query_ids", "query_texts", "query_documents", "query_clusters")
-    shown = {key: value for key, value in report.items() if key not in not_drawn}
-    (folder / "report.html").write_text(render(shown), encoding="utf-8")
+    (folder / "report.html").write_text(render(report), encoding="utf-8")
     _write_csv(report, folder / "table.csv")
     return folder / "report.html"
 
 
-def markdown(report: dict[str, Any]) -> str:
-    exam, corpus, primary = report["exam"], report["corpus"], report["primary"]
-    measures = report["measures"]
-    head = ["configuration", f"{primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms", *layout_heads(report)]
-    uses_llm = any(row["calls"] for row in report["rows"])
-    head += ["LLM calls", "$ / 1,000"] if uses_llm else []
+def markdown(report: BenchReport) -> str:
+    exam, corpus, measures = report.exam, report.corpus, report.measures
+    head = ["configuration", f"{report.primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms"]
+    head += [*layout_heads(report), *llm_heads(report)]
     lines = [
-        f"# {exam_label(exam)}",
+        f"# {exam.label}",
         "",
-        report["verdict"].replace("\n", "\n\n"),
+        report.verdict.replace("\n", "\n\n"),
         "",
-        f"{exam['queries']} questions over {corpus['documents']} documents, {cut_into(report)}"
-        + (f" (`{corpus['layout']}`)." if not layout_heads(report) else "."),
+        f"{exam.queries} questions over {corpus.documents} documents, {cut_into(report)}"
+        + (f" (`{corpus.layout}`)." if not layout_heads(report) else "."),
         "",
         audience(report),
         "",
         "| " + " | ".join(head) + " |",
         "|" + "---|" * len(head),
     ]
-    for row in ordered(report):
-        i = row["measures"][primary]
-        cells = [
-            f"{mark(report, row)} {row_label(report, row)}".strip(),
-            f"{i['mean']:.3f} [{i['low']:.3f}, {i['high']:.3f}]",
-            row["letters"],
-        ]
-        cells += [f"{row['measures'][m]['mean']:.3f}" for m in measures[1:]]
-        cells += [f"{row['latency_ms']['p50']:.1f}", f"{row['latency_ms']['p95']:.1f}", *layout_cells(report, row)]
-        cells += [f"{row['calls']:.1f}", f"{row['cost_per_1k']:.2f}"] if uses_llm else []
+    for row in report.ordered:
+        cells = [f"{mark(report, row)} {row_label(report, row)}".strip(), *figures(report, row)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",
@@ -78,59 +57,61 @@ def markdown(report: dict[str, Any]) -> str:
     ]
     lines += _llm_costs(report)
     lines += _reranking(report)
-    lines += _grouped(report, "families", "family")
-    if report["leakage"]:
-        lines += [report["leakage"]["text"], "", *_grouped(report, "bands", "lexical overlap")]
-    lines += ["```console", f"$ {report['command']}", "```", ""]
+    lines += _grouped(report, {row.name: row.families for row in report.ordered}, "family")
+    if report.leakage:
+        bands = {row.name: row.bands for row in report.ordered}
+        lines += [report.leakage.text, "", *_grouped(report, bands, "lexical overlap")]
+    lines += ["```console", f"$ {report.command}", "```", ""]
     return "\n".join(lines)
 
 
-def _llm_costs(report: dict[str, Any]) -> list[str]:
+def _llm_costs(report: BenchReport) -> list[str]:
     """Calls, time and cost of each stage that calls a language model."""
     lines = [
-        f"- {row['name']}, {name}: {stage['calls']:.1f} calls and {stage['p50']:.0f} ms per query, "
-        f"${1000 * stage['dollars']:.2f} per 1,000 queries"
-        for row in ordered(report)
-        for name, stage in row["latency_ms"].get("stages", {}).items()
-        if stage.get("calls")
+        f"- {row.name}, {name}: {stage.calls:.1f} calls and {stage.p50:.0f} ms per query, "
+        f"${1000 * (stage.dollars or 0.0):.2f} per 1,000 queries"
+        for row in report.ordered
+        for name, stage in row.latency_ms.stages.items()
+        if stage.calls
     ]
     return ["Cost of language models:", "", *lines, ""] if lines else []
 
 
-def _reranking(report: dict[str, Any]) -> list[str]:
+def _reranking(report: BenchReport) -> list[str]:
     """What each reranker changed, the problems of the run, and the questions that reranking harmed most."""
-    lines = [f"- {text}" for row in ordered(report) for text in in_words(row)]
+    lines = [f"- {text}" for row in report.ordered for text in in_words(row)]
     lines = ["What reranking changed:", "", *lines, ""] if lines else []
-    if report["problems"]:
-        lines += ["Problems:", "", *(f"- {problem}" for problem in report["problems"]), ""]
-    for row in ordered(report):
-        for moved in row["reranking"]:
-            if moved.get("worst"):
-                lines += [f"Questions that {moved['stage']} harmed most in {row['name']}:", ""]
-                lines += [f"| change of {moved['measure']} | rank of the first relevant | question |", "|---|---|---|"]
-                lines += [_degraded(worst) for worst in moved["worst"]]
+    if report.problems:
+        lines += ["Problems:", "", *(f"- {problem}" for problem in report.problems), ""]
+    for row in report.ordered:
+        for moved in row.reranking:
+            if moved.worst:
+                lines += [f"Questions that {moved.stage} harmed most in {row.name}:", ""]
+                lines += [f"| change of {moved.measure} | rank of the first relevant | question |", "|---|---|---|"]
+                lines += [_degraded(worst) for worst in moved.worst]
                 lines.append("")
     return lines
 
 
-def _degraded(worst: dict[str, Any]) -> str:
-    before, after = (rank or "none" for rank in worst["first_relevant"])
-    return f"| {worst['change']:+.3f} | {before} → {after} | {_cell(worst['text'])} |"
+def _degraded(worst: HarmedQuestion) -> str:
+    before, after = (rank or "none" for rank in worst.first_relevant)
+    return f"| {worst.change:+.3f} | {before} → {after} | {_cell(worst.text)} |"
 
 
 def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _grouped(report: dict[str, Any], key: str, title: str) -> list[str]:
-    """A table of the primary measure by family or by overlap band."""
-    groups = next((list(row[key]) for row in report["rows"] if row[key]), [])
+def _grouped(report: BenchReport, rows: Mapping[str, Means], title: str) -> list[str]:
+    """A table of the primary measure by family or by overlap band. `rows` has the means by the name of the row."""
+    groups = next((list(means) for means in rows.values() if means), [])
     if not groups:
         return []
-    lines = [f"{report['primary']} by {title}:", "", "| configuration | " + " | ".join(groups) + " |"]
+    lines = [f"{report.primary} by {title}:", "", "| configuration | " + " | ".join(groups) + " |"]
     lines.append("|---" * (len(groups) + 1) + "|")
-    for row in (row for row in ordered(report) if row[key]):
-        lines.append(f"| {row['name']} | " + " | ".join(f"{row[key][g][report['primary']]:.3f}" for g in groups) + " |")
+    for name, means in rows.items():
+        if means:
+            lines.append(f"| {name} | " + " | ".join(f"{means[g][report.primary]:.3f}" for g in groups) + " |")
     return [*lines, ""]
 
 
@@ -148,30 +129,28 @@ _COLUMNS = (
 )
 
 
-def _write_csv(report: dict[str, Any], path: Path) -> None:
-    measures = report["measures"]
+def _write_csv(report: BenchReport, path: Path) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        columns = [f"{m} {part}" for m in measures for part in ("mean", "low", "high")]
+        columns = [f"{m} {part}" for m in report.measures for part in ("mean", "low", "high")]
         writer.writerow(["name", "spec", *columns, *_COLUMNS])
-        for row in ordered(report):
-            numbers = [row["measures"][m][part] for m in measures for part in ("mean", "low", "high")]
-            timing = row["latency_ms"]
+        for row in report.ordered:
+            intervals = (row.measures[measure] for measure in report.measures)
             writer.writerow(
                 [
-                    row["name"],
-                    row["spec"],
-                    *numbers,
-                    row["letters"],
-                    timing["p50"],
-                    timing["p95"],
-                    row["calls"],
-                    row["cost_per_1k"],
-                    row["index_bytes"],
-                    row["layout"],
-                    row["chunks"],
-                    row["ingest_s_per_doc"],
-                    "; ".join(row["aliases"]),
+                    row.name,
+                    row.spec,
+                    *(number for one in intervals for number in (one.mean, one.low, one.high)),
+                    row.letters,
+                    row.latency_ms.p50,
+                    row.latency_ms.p95,
+                    row.calls,
+                    row.cost_per_1k,
+                    row.index_bytes,
+                    row.layout,
+                    row.chunks,
+                    row.ingest_s_per_doc,
+                    "; ".join(row.aliases),
                 ]
             )
 

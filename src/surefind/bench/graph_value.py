@@ -17,7 +17,7 @@ def graph_value(
     measure: str,
     means: Sequence[float],
     comparisons: Sequence[Comparison],
-    latency: Sequence[float | None],
+    latency: Sequence[float],
 ) -> str:
     """A sentence about the graph; empty if all configurations use the graph, or none does."""
     uses = [any(r.signal == "graph" for r in contender.pipeline.retrieve) for contender in contenders]
@@ -44,7 +44,5 @@ def graph_value(
     )
 
 
-def _speed(with_graph: float | None, without: float | None) -> str:
-    if with_graph is None or without is None:
-        return ""
+def _speed(with_graph: float, without: float) -> str:
     return f" (p50 {with_graph:.1f} ms against {without:.1f} ms)"

@@ -7,11 +7,16 @@ close the script element that contains it, and the page must not load anything f
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
-from typing import Any
+
+from surefind.bench.report import BenchReport
+from surefind.disk.records import to_json
 
 _SLOT = '<script type="application/json" id="report">null</script>'
 _STYLE = "/* page.css */"
+_NOT_DRAWN = ("query_ids", "query_texts", "query_documents", "query_clusters")
+"""What the page has no use for."""
 
 
 def template(package: str, name: str) -> str:
@@ -20,14 +25,15 @@ def template(package: str, name: str) -> str:
     return page.replace(_STYLE, files("surefind.bench").joinpath("page.css").read_text(encoding="utf-8"))
 
 
-def render(report: dict[str, Any]) -> str:
+def render(report: BenchReport) -> str:
     """The whole page. Raises ValueError for NaN or infinity, which browsers cannot parse as JSON: use None instead."""
     page = template("surefind.bench", "report.html")
     before, slot, after = page.partition(_SLOT)
-    return before + slot.replace("null", _embeddable(report)) + after
+    data = {key: value for key, value in to_json(report).items() if key not in _NOT_DRAWN}
+    return before + slot.replace("null", _embeddable(data)) + after
 
 
-def _embeddable(report: dict[str, Any]) -> str:
+def _embeddable(data: Mapping[str, object]) -> str:
     # Plain ASCII leaves no U+2028, U+2029 or lone surrogate; without "<" there is no "</script" and no "<!--".
-    text = json.dumps(report, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c")

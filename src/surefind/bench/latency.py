@@ -19,6 +19,7 @@ import numpy as np
 from surefind.abilities import declared, name_of
 from surefind.access import Access
 from surefind.bench.plan import Contender
+from surefind.bench.timing import StageTiming, Timing
 from surefind.protocols import Passages, Reranker, Retriever, Services
 from surefind.running.notes import CollectedNotes, collecting
 from surefind.search.passage_source import PipelinePassages
@@ -46,7 +47,7 @@ def measure_latency(
     services: Services,
     access: Access,
     known: Mapping[str, Sequence[float]] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Timing]:
     """For each contender, p50 and p95 in milliseconds: in total and by stage. `known` has the milliseconds of rerankers
     that were timed while they ranked, by the pipeline that ends with them."""
     step = max(1, len(queries) // SAMPLE)
@@ -151,18 +152,17 @@ class _Stopwatch:
     def next_round(self) -> None:
         self._done.clear()
 
-    def summary(self, stages: Stages) -> dict[str, Any]:
+    def summary(self, stages: Stages) -> Timing:
         """p50, p95 and mean of a pipeline, the interval of its p50, and the same by stage."""
         totals = [_total([self._at(key, number) for _, key in stages]) for number in range(_ROUNDS)]
         medians = [float(np.median(total)) for total in totals]
         middle = _total([self._medians(key) for _, key in stages])
-        found: dict[str, dict[str, float]] = {}
+        found: dict[str, StageTiming] = {}
         for name, key in stages:  # the second `bm25` of a pipeline is `bm25:2`, as in a trace
             same = sum(label.partition(":")[0] == name for label in found)
             label = f"{name}:{same + 1}" if same else name
-            found[label] = {**_percentiles(self._medians(key)), **_costs(self._spent[key])}
-        interval = {"p50_low": round(min(medians), 3), "p50_high": round(max(medians), 3)}
-        return {**_percentiles(middle), **interval, "stages": found}
+            found[label] = StageTiming(*_percentiles(self._medians(key)), *_costs(self._spent[key]))
+        return Timing(*_percentiles(middle), round(min(medians), 3), round(max(medians), 3), found)
 
     def _warm_up(self, work: Callable[[int], Rankings], reach: int) -> None:
         begun = time.perf_counter()
@@ -225,13 +225,14 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, acces
         view.search(retriever, [sample[i]], 1, access)
 
 
-def _costs(collected: Sequence[CollectedNotes]) -> dict[str, float]:
-    """Mean calls and dollars per query; empty for a stage that calls no language model."""
+def _costs(collected: Sequence[CollectedNotes]) -> tuple[float | None, float | None]:
+    """Mean calls and dollars per query; None for a stage that calls no language model."""
     calls = sum(one.calls for one in collected) / max(1, len(collected))
     dollars = sum(one.dollars for one in collected) / max(1, len(collected))
-    return {"calls": round(calls, 3), "dollars": round(dollars, 8)} if calls else {}
+    return (round(calls, 3), round(dollars, 8)) if calls else (None, None)
 
 
-def _percentiles(values: Any) -> dict[str, float]:
+def _percentiles(values: Any) -> tuple[float, float, float]:
+    """p50, p95 and mean."""
     p50, p95 = np.percentile(values, [50, 95])
-    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3), "mean": round(float(np.mean(values)), 3)}
+    return round(float(p50), 3), round(float(p95), 3), round(float(np.mean(values)), 3)

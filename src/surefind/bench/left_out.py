@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from surefind.bench.plan import Plan
 
@@ -29,10 +27,11 @@ class Unasked:
         return {"dropped": self.total, "restricted": self.restricted}
 
 
-def left_out_text(exam: Mapping[str, Any]) -> str:
-    """Says which questions of a report's exam were left out, and why; empty if none was."""
-    restricted = exam.get("restricted", 0)
-    gone = exam.get("dropped", 0) - restricted
+def left_out_text(dropped: int | None, restricted: int | None) -> str:
+    """Says which questions of a report's exam were left out, and why; empty if none was. None: the reader may not know
+    it."""
+    restricted = restricted or 0
+    gone = (dropped or 0) - restricted
     said = [f"{_questions(gone)} left out: {_theirs(gone)} no longer in the documents."] if gone else []
     if restricted:
         theirs = f"{_theirs(restricted)} in restricted documents (--as GROUP includes them)."

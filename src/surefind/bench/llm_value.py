@@ -6,23 +6,10 @@ is worth its price is for the user to decide. Without a significant gain, the mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from surefind.bench.timing import Timing
 from surefind.measure.statistics import Comparison
-
-Timing = Mapping[str, Any]
-"""The latency of one report row, as `measure_latency` returns it."""
-
-
-def calls_of(timing: Timing) -> float:
-    """Calls to language models per query."""
-    return float(sum(stage.get("calls", 0.0) for stage in timing.get("stages", {}).values()))
-
-
-def cost_of(timing: Timing) -> float:
-    """Dollars per 1,000 queries."""
-    return float(1000 * sum(stage.get("dollars", 0.0) for stage in timing.get("stages", {}).values()))
 
 
 def llm_value(
@@ -33,7 +20,7 @@ def llm_value(
     comparisons: Sequence[Comparison],
 ) -> str:
     """Sentences about the language model's gain and price; empty if no configuration calls a model, or all do."""
-    with_llm = [i for i, timing in enumerate(latency) if calls_of(timing)]
+    with_llm = [i for i, timing in enumerate(latency) if timing.calls]
     without = [i for i in range(len(names)) if i not in with_llm]
     if not with_llm or not without:
         return ""
@@ -43,8 +30,8 @@ def llm_value(
         return ""
     sign = 1 if c.a == best else -1
     low, high = sorted((sign * c.low, sign * c.high))
-    price = f"${cost_of(latency[best]):,.2f} and {calls_of(latency[best]) * 1000:,.0f} calls per 1,000 queries"
-    slower = float(latency[best].get("p50") or 0) - float(latency[other].get("p50") or 0)
+    price = f"${latency[best].cost_per_1k:,.2f} and {latency[best].calls * 1000:,.0f} calls per 1,000 queries"
+    slower = latency[best].p50 - latency[other].p50
     price += f" and adds {slower:,.0f} ms per query" if slower >= 1 else ""
     change = (
         f"changes {measure} by {_signed(sign * c.difference)} [{_signed(low)}, {_signed(high)}] "

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.bench.report import FamilyChange, HarmedQuestion, MeanWords, ReportRow, RerankChange
 from surefind.bench.reranking import Step
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import ExamQuery
@@ -72,19 +73,20 @@ class Movement:
         self._spans = spans
         self._titles = titles
 
-    def of(self, step: Step) -> dict[str, Any]:
-        """The changes as plain data for the report. If the primary measure is a gold-span measure, which has no
-        judgments by rank, only the moved places are reported."""
-        moved = {
-            "stage": step.name,
-            "swaps": round(float(swaps(step.before, step.after).mean()), 3),
-            "top1_changed": round(float(top_changed(step.before, step.after).mean()), 4),
-            "fell_back": step.fell_back,
-            "why": step.why,
-        }
-        return moved if self._measure.of_spans else {**moved, **self._effect(step)}
+    def of(self, step: Step) -> RerankChange:
+        """What a reranker changed. If the primary measure is a gold-span measure, which has no judgments by rank, only
+        the moved places are reported."""
+        moved = RerankChange(
+            stage=step.name,
+            swaps=round(float(swaps(step.before, step.after).mean()), 3),
+            top1_changed=round(float(top_changed(step.before, step.after).mean()), 4),
+            fell_back=step.fell_back,
+            why=step.why,
+        )
+        return moved if self._measure.of_spans else self._judged(moved, step)
 
-    def _effect(self, step: Step) -> dict[str, Any]:
+    def _judged(self, moved: RerankChange, step: Step) -> RerankChange:
+        """Adds what the change did to the scores."""
         gains = [self._judge.gains(ranking, self._measure.level) for ranking in (step.before, step.after)]
         before, after = (np.asarray(MEASURES[self._measure.name](g, self._measure.k), np.float64) for g in gains)
         change = after - before
@@ -93,43 +95,45 @@ class Movement:
         order = worse[np.argsort(change[worse], kind="stable")][:_WORST].tolist()
         lengths = np.array([count_words(query.text) for query in self._queries])
         numeric = np.array([bool(re.search(r"\d", query.text)) for query in self._queries])
-        return {
-            "measure": str(self._measure),
-            "change": asdict(bootstrap(change[:, None], clusters=self._clusters)[0]),
-            "families": self._families(change),
-            "improved": int((change > _HELD).sum()),
-            "degraded": len(worse),
-            "queries": len(change),
-            "degraded_with_numbers": int(numeric[worse].sum()),
-            "with_numbers": int(numeric.sum()),
-            "words": {"degraded": _mean(lengths[worse]), "all": _mean(lengths)},
-            "worst": [
-                {
-                    "id": self._queries[q].id,
-                    "text": self._queries[q].text,
-                    "family": self._queries[q].family,
-                    "change": round(float(change[q]), 4),
-                    "first_relevant": [firsts[0][q], firsts[1][q]],
-                    "top": [self._passage(step.before, q), self._passage(step.after, q)],
-                }
+        return replace(
+            moved,
+            measure=str(self._measure),
+            change=bootstrap(change[:, None], clusters=self._clusters)[0],
+            families=self._families(change),
+            improved=int((change > _HELD).sum()),
+            degraded=len(worse),
+            queries=len(change),
+            degraded_with_numbers=int(numeric[worse].sum()),
+            with_numbers=int(numeric.sum()),
+            words=MeanWords(_mean(lengths[worse]), _mean(lengths)),
+            worst=tuple(
+                HarmedQuestion(
+                    id=self._queries[q].id,
+                    text=self._queries[q].text,
+                    family=self._queries[q].family,
+                    change=round(float(change[q]), 4),
+                    first_relevant=(firsts[0][q], firsts[1][q]),
+                    top=(self._passage(step.before, q), self._passage(step.after, q)),
+                )
                 for q in order
-            ],
-        }
+            ),
+        )
 
-    def _families(self, change: Floats) -> dict[str, dict[str, float]]:
+    def _families(self, change: Floats) -> dict[str, FamilyChange]:
         """The change within each family of questions, since a stage may help one and harm another; empty if there is
         only one family."""
         labels = np.array([query.family for query in self._queries])
         families = sorted(set(labels.tolist()))
         if len(families) < 2:
             return {}
-        return {
-            family: {
-                **asdict(bootstrap(change[labels == family][:, None], clusters=self._clusters[labels == family])[0]),
-                "queries": int((labels == family).sum()),
-            }
-            for family in families
-        }
+        found = {}
+        for family in families:
+            own = labels == family
+            interval = bootstrap(change[own][:, None], clusters=self._clusters[own])[0]
+            found[family] = FamilyChange(
+                mean=interval.mean, low=interval.low, high=interval.high, queries=int(own.sum())
+            )
+        return found
 
     def _passage(self, rankings: Rankings, q: int) -> str:
         """The title of the first document."""
@@ -148,32 +152,24 @@ def _mean(values: NDArray[Any]) -> float | None:
     return round(float(values.mean()), 1) if len(values) else None
 
 
-def _clear(effect: dict[str, float]) -> bool:
-    """Whether the interval does not contain zero."""
-    return effect["low"] > 0 or effect["high"] < 0
-
-
-def in_words(row: dict[str, Any]) -> list[str]:
+def in_words(row: ReportRow) -> list[str]:
     """A line about each reranker of a report row, for the terminal and Markdown."""
     lines = []
-    for moved in row["reranking"]:
+    for moved in row.reranking:
         text = (
-            f"{row['name']}, {moved['stage']}: {moved['swaps']:.1f} of the first {PLACES} places and "
-            f"{moved['top1_changed']:.0%} of the first passages changed"
+            f"{row.name}, {moved.stage}: {moved.swaps:.1f} of the first {PLACES} places and "
+            f"{moved.top1_changed:.0%} of the first passages changed"
         )
-        if "degraded" in moved:
-            change = moved["change"]
+        if moved.change is not None:
+            change = moved.change
             text += (
-                f"; {moved['improved']} questions better, {moved['degraded']} worse of {moved['queries']} "
-                f"({moved['measure']} {change['mean']:+.3f} [{change['low']:+.3f}, {change['high']:+.3f}])"
+                f"; {moved.improved} questions better, {moved.degraded} worse of {moved.queries} "
+                f"({moved.measure} {change.mean:+.3f} [{change.low:+.3f}, {change.high:+.3f}])"
             )
-        families = moved.get("families", {})
-        if families:
-            changes = (
-                f"{name} {effect['mean']:+.3f}{'*' if _clear(effect) else ''}" for name, effect in families.items()
-            )
+        if moved.families:
+            changes = (f"{name} {one.mean:+.3f}{'*' if one.clear else ''}" for name, one in moved.families.items())
             text += f"; by family: {', '.join(changes)}"
-        if moved["fell_back"]:
-            text += f"; it failed for {moved['fell_back']} questions, which kept the ranking before it: {moved['why']}"
+        if moved.fell_back:
+            text += f"; it failed for {moved.fell_back} questions, which kept the ranking before it: {moved.why}"
         lines.append(text)
     return lines

@@ -129,6 +129,22 @@ class Reranking:
         return Step(name, given, after, failed, why, stood_in, tuple(seconds) if one_by_one else ())
 
 
+def step_problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:
+    """Says for which rerankers the model failed, or another model stood in."""
+    every = [(name, step) for name, made in zip(names, steps, strict=True) for step in made]
+    failed = [
+        f"{name}: {step.name} failed for {step.fell_back} questions, which kept the ranking before it ({step.why})"
+        for name, step in every
+        if step.fell_back
+    ]
+    others = [
+        f"{name}: {step.name} got {step.stood_in} answers from the fallback, not from its own model ({step.why})"
+        for name, step in every
+        if step.stood_in
+    ]
+    return failed + others
+
+
 def _rows(rankings: Rankings, start: int, end: int) -> Rankings:
     return replace(rankings, ids=rankings.ids[start:end], scores=rankings.scores[start:end])
 

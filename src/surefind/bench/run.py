@@ -7,17 +7,18 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from surefind import __version__, spec
 from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import prior_table
+from surefind.bench.building import build_report
 from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.llm_calls import plan_needs
 from surefind.bench.plan import Contender, Plan
-from surefind.bench.report import build_report
+from surefind.bench.report import FORMAT, BenchReport, ModelCheck, TrainedFusion
 from surefind.disk.folders import located, private_folder
+from surefind.disk.records import to_json
 from surefind.embed.onnx import Onnx
 from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import ExamError
@@ -46,7 +47,7 @@ enrich = ["headings"]
 
 @dataclass(frozen=True)
 class Finished:
-    report: dict[str, Any]
+    report: BenchReport
     outcome: Outcome | None
     """None when the report came from the cache."""
 
@@ -80,6 +81,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     ]
     key = bench.cache.key(
         "report",
+        FORMAT,
         __version__,
         prior_table.stamp(),
         bench.fingerprint(plan),
@@ -90,25 +92,24 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         *(f"without {name}" for name in plan.left_out),
         *bench.audience(plan, plan.contenders[0]),
     )
-    known = None if fresh else bench.cache.data(key)
+    known = None if fresh else bench.cache.record(BenchReport, key)
     if known is not None:
-        asked = {"command": command, "audience": str(plan.access), "groups": sorted(plan.access.groups)}
-        return Finished({**known, **asked}, None)
+        groups = tuple(sorted(plan.access.groups))
+        return Finished(replace(known, command=command, audience=str(plan.access), groups=groups), None)
     outcome = bench.run(plan)
     documents = bench.reader(plan.contenders[0]).documents(OWNER)
     texts = {document.id: document.text for document in documents}
     titles = {document.id: document.title for document in documents}
-    made = build_report(outcome, texts, titles, command)
-    made["learned"] = [_learned(contender, kb.services) for contender in _trained(plan)]
+    learned = [_learned(contender.name, fuser, kb.services) for contender, fuser in _trained(plan)]
     checks = checked(kb, plan_needs(kb, plan))
-    made["model_checks"] = [
-        {"model": redacted(kb.services.chat_name(need.model)), "step": need.step, "verdict": one.verdict,
-         "figure": one.figure}
+    models = [
+        ModelCheck(redacted(kb.services.chat_name(need.model)), need.step, one.verdict, one.figure)
         for need, one in checks
-    ]  # fmt: skip
-    made["verdict"] = "\n".join(filter(None, [made["verdict"], sentence(checks, kb.services.chat_name)]))
-    if not made["problems"]:  # after a failure, the next run tries again
-        bench.cache.put_data(key, made)
+    ]
+    said = sentence(checks, kb.services.chat_name)
+    made = build_report(outcome, texts, titles, command, learned, models, said)
+    if not made.problems:  # after a failure, the next run tries again
+        bench.cache.put_data(key, to_json(made))
     return Finished(made, outcome)
 
 
@@ -137,24 +138,25 @@ def unseen(plan: Plan, services: Services) -> Plan:
     return replace(plan, exam=replace(plan.exam, name=f"{plan.exam.name}-held-out", queries=kept))
 
 
-def _trained(plan: Plan) -> list[Contender]:
-    return [contender for contender in plan.contenders if isinstance(contender.pipeline.fuse, Learned)]
+def _trained(plan: Plan) -> list[tuple[Contender, Learned]]:
+    """The contenders whose fusion was trained, with that fusion."""
+    fusers = ((contender, contender.pipeline.fuse) for contender in plan.contenders)
+    return [(contender, fuser) for contender, fuser in fusers if isinstance(fuser, Learned)]
 
 
-def _learned(contender: Contender, services: Services) -> dict[str, Any]:
+def _learned(name: str, fuser: Learned, services: Services) -> TrainedFusion:
     """What training recorded about a trained fusion: feature importance, and how close its α are to α*."""
-    fuser = contender.pipeline.fuse
-    about = fuser.about(services) if isinstance(fuser, Learned) else {}
-    metrics = about["metrics"]
-    return {
-        "name": contender.name,
-        "model": about["model"],
-        "exam": about["exam"]["name"],
-        "r2": metrics.get("r2_held_out"),
-        "alphas": about["alphas"],
-        "importance": metrics.get("shap") or {k: abs(v) for k, v in metrics.get("coefficients", {}).items()},
-        "contributions": "mean |SHAP|" if metrics.get("shap") else "|coefficient|",
-    }
+    about, training = fuser.about(services)
+    metrics = about.metrics
+    return TrainedFusion(
+        name=name,
+        model=about.model,
+        exam=about.exam.name,
+        r2=metrics.get("r2_held_out"),
+        alphas=training.alphas,
+        importance=metrics.get("shap") or {k: abs(v) for k, v in metrics.get("coefficients", {}).items()},
+        contributions="mean |SHAP|" if metrics.get("shap") else "|coefficient|",
+    )
 
 
 def _training_questions(contender: Contender, services: Services) -> frozenset[str]:

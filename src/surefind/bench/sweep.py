@@ -7,12 +7,12 @@ of each question (`measure.lss`), and the best α of the sweep for each question
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from surefind.bench.engine import Outcome
+from surefind.bench.report import AlphaSweep, SweepPoint
 from surefind.exam.clusters import clusters_of
 from surefind.fuse.convex import Convex
 from surefind.fuse.support.predictors import blend
@@ -28,7 +28,7 @@ ALPHAS = tuple(i / 10 for i in range(11))
 PAIR = ["dense", "sparse"]
 
 
-def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any] | None:
+def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> AlphaSweep | None:
     """The primary measure for α from 0 (lexical only) to 1 (dense only).
 
     None if layouts are compared, if the primary measure is a gold-span measure, or if a lexical or a dense ranking is
@@ -51,17 +51,19 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> dict[str, Any
     clusters = clusters_of(plan.exam.queries)
     families = [query.family for query in plan.exam.queries]
     masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
-    points = [
-        {
-            "alpha": alpha,
-            **asdict(interval),
-            "families": {name: float(table[mask, i].mean()) for name, mask in masks.items()},
-        }
+    points = tuple(
+        SweepPoint(
+            alpha=alpha,
+            mean=interval.mean,
+            low=interval.low,
+            high=interval.high,
+            families={name: float(table[mask, i].mean()) for name, mask in masks.items()},
+        )
         for i, (alpha, interval) in enumerate(zip(ALPHAS, bootstrap(table, clusters=clusters), strict=True))
-    ]
+    )
     oracles = np.stack([_with_alpha_star(outcome, rankings, documents), table.max(axis=1)], axis=1)
-    star, best = (asdict(interval) for interval in bootstrap(oracles, clusters=clusters))
-    return {"measure": str(plan.primary), "fuser": fusers[0].name, "points": points, "star": star, "best": best}
+    star, best = bootstrap(oracles, clusters=clusters)
+    return AlphaSweep(measure=str(plan.primary), fuser=fusers[0].name, points=points, star=star, best=best)
 
 
 def _joined(outcome: Outcome) -> Pipeline | None:

@@ -17,12 +17,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from surefind.bench.prior_table import collections
 from surefind.bench.recommendation import Recommendation, describe, percent
+from surefind.bench.timing import Timing
 from surefind.measure.statistics import Comparison, Interval
 from surefind.types import BoolArray, Floats
 
@@ -49,7 +49,7 @@ def decide(
     comparisons: Sequence[Comparison],
     intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
-    latency: Sequence[Mapping[str, Any]],
+    latency: Mapping[int, Timing],
     recommendation: Recommendation | None,
     whole: Sequence[bool] = (),
     reranked: Sequence[bool] = (),
@@ -57,7 +57,8 @@ def decide(
     """Picks the configuration to use, the winner of the exam and its ties, and explains them.
 
     `recommendation` is None if there is only one configuration. `whole` says which configurations were asked every
-    question; only these can win. Empty: all of them. `reranked` says which have a reranker. Empty: none."""
+    question; only these can win. Empty: all of them. `reranked` says which have a reranker. Empty: none. `latency` has
+    those that were timed, by their place."""
     may_win = np.array(whole or [True] * len(names)) | (not any(whole))
     winner = _best(scores, may_win)
     worse = _beats(winner, comparisons)
@@ -85,38 +86,36 @@ def _best(scores: Floats, may_win: BoolArray) -> int:
     return int(np.argmax(np.where(may_win, scores.mean(axis=0), -np.inf)))
 
 
-def fastest(found: Recommendation, latency: Sequence[Mapping[str, Any]], reranked: Sequence[bool]) -> int:
+def fastest(found: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> int:
     """The best of the fastest configurations that are as good as the best; the best itself unless one is clearly
     faster. If the best has a reranker, it must be expected to gain more than the margin."""
-    if "p50_high" not in latency[found.best]:
+    if found.best not in latency:
         return found.best
-    timed = [i for i in _quicker(found.best, reranked) if "p50" in latency[i]]
+    timed = [i for i in _quicker(found.best, reranked) if i in latency]
     quick = [i for i in timed if found.means[found.best] - found.means[i] <= found.margin]
     if quick:
         return max(quick, key=lambda i: found.means[i])
-    faster = [i for i in found.equals if _is_faster(latency[i], latency[found.best])]
-    first = min(faster, key=lambda i: latency[i]["p50"], default=found.best)
+    faster = [i for i in found.equals if i in latency and _is_faster(latency[i], latency[found.best])]
+    first = min(faster, key=lambda i: latency[i].p50, default=found.best)
     alike = [i for i in faster if not _is_faster(latency[first], latency[i])]
     return max(alike, key=lambda i: found.means[i], default=found.best)
 
 
-def _is_faster(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    if "p50_high" not in one or one["p50_high"] >= other["p50_low"]:
-        return False
-    saved = float(other["p50"] - one["p50"])
-    return saved >= max(_NOTICED, _SHARE * float(other["p50"]))
+def _is_faster(timing: Timing, other: Timing) -> bool:
+    """Whether somebody notices that a search is faster, whatever else the machine does."""
+    return timing.p50_high < other.p50_low and other.p50 - timing.p50 >= max(_NOTICED, _SHARE * other.p50)
 
 
 def _about_choice(
     names: Sequence[str],
     found: Recommendation,
     chosen: int,
-    latency: Sequence[Mapping[str, Any]],
+    latency: Mapping[int, Timing],
     reranked: Sequence[bool],
 ) -> str:
     if chosen == found.best:
         return f"Recommendation: {names[chosen]}.{_price(names, found, latency, reranked)}"
-    fast, slow = latency[chosen]["p50"], latency[found.best]["p50"]
+    fast, slow = latency[chosen].p50, latency[found.best].p50
     if chosen in _quicker(found.best, reranked):
         points = 100 * (found.means[found.best] - found.means[chosen])
         return (
@@ -136,18 +135,16 @@ def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
     return [other for other, slow in enumerate(reranked) if reranked[i] and not slow]
 
 
-def _price(
-    names: Sequence[str], found: Recommendation, latency: Sequence[Mapping[str, Any]], reranked: Sequence[bool]
-) -> str:
+def _price(names: Sequence[str], found: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> str:
     """What the best configuration costs, if it has a reranker: its time, and the best without one."""
-    slow, fast = latency[found.best].get("p50"), [i for i in _quicker(found.best, reranked) if "p50" in latency[i]]
-    if not fast or slow is None:
+    fast = [i for i in _quicker(found.best, reranked) if i in latency]
+    if not fast or found.best not in latency:
         return ""
     other = max(fast, key=lambda i: found.means[i])
     points = 100 * (found.means[found.best] - found.means[other])
     return (
-        f" A search takes {slow:.0f} ms. With {names[other]} it takes {latency[other]['p50']:.0f} ms and is expected "
-        f"to score {points:.1f} points of {found.measure} less."
+        f" A search takes {latency[found.best].p50:.0f} ms. With {names[other]} it takes {latency[other].p50:.0f} ms "
+        f"and is expected to score {points:.1f} points of {found.measure} less."
     )
 
 

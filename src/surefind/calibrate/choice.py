@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from surefind.calibrate.report import RerankQuality, SkipResult
 from surefind.confidence.measures import When
 from surefind.confidence.predictor import LogisticModel, cross_fitted, fit
 from surefind.measure.statistics import wilson
@@ -93,7 +93,7 @@ def _where_sure(evidence: Evidence, predicted: Floats) -> Floats:
     return np.where(np.isinf(evidence.confidences["max"]), np.inf, predicted)
 
 
-def checked(evidence: Evidence, rows: Rows, choice: Cutoff, level: float) -> dict[str, Any]:
+def checked(evidence: Evidence, rows: Rows, choice: Cutoff, level: float) -> SkipResult:
     """What the choice does on other questions: how many are skipped, how many of these succeed, and the quality."""
     skipped = choice.confidences(evidence)[rows] >= choice.below
     before, after, success = evidence.before[rows], evidence.after[rows], evidence.success[rows]
@@ -101,14 +101,14 @@ def checked(evidence: Evidence, rows: Rows, choice: Cutoff, level: float) -> dic
     interval = wilson(k, n, z_of(level))
     never, always = float(before.mean()), float(after.mean())
     made = float(np.where(skipped, before, after).mean())
-    return {
-        "questions": len(rows),
-        "skipped": n,
-        "skip_rate": n / max(1, len(rows)),
-        "successes": k,
-        "success": k / n if n else None,
-        "low": interval.low,
-        "high": interval.high,
-        "quality": {"never": never, "always": always, "conditional": made},
-        "gain_kept": (made - never) / (always - never) if always > never else None,
-    }
+    return SkipResult(
+        questions=len(rows),
+        skipped=n,
+        skip_rate=n / max(1, len(rows)),
+        successes=k,
+        success=k / n if n else None,
+        low=interval.low,
+        high=interval.high,
+        quality=RerankQuality(never, always, made),
+        gain_kept=(made - never) / (always - never) if always > never else None,
+    )

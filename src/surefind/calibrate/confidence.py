@@ -10,17 +10,24 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 
 from surefind import __version__
 from surefind.bench.plan import Contender, Plan
 from surefind.calibrate.answers import ask, ask_exam
+from surefind.calibrate.report import (
+    ConfidenceQuestions,
+    ConfidenceReport,
+    MeanConfidence,
+    Proposal,
+    Reliability,
+)
 from surefind.confidence.answering import write_answering
 from surefind.confidence.builtin import builtin
-from surefind.confidence.predictor import cross_fitted, fit
+from surefind.confidence.predictor import SavedModel, cross_fitted, fit
+from surefind.confidence.signals import Kind
 from surefind.errors import ExamError
 from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
@@ -28,7 +35,7 @@ from surefind.measure.names import Measure
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance, reliability
 from surefind.protocols import OnProgress
 from surefind.search.pipeline import Pipeline
-from surefind.types import BoolArray, Effort, Floats, Query
+from surefind.types import BoolArray, Effort, ExamName, Floats, Query
 
 MIN_QUESTIONS = 20
 """Questions of an exam that can calibrate."""
@@ -50,14 +57,15 @@ def calibrate_confidence(
     unanswerable: Sequence[str] = (),
     target: float = 0.9,
     report: OnProgress | None = None,
-) -> dict[str, Any]:
-    """Saves the calibration and returns it with its report. `unanswerable` are questions that no document answers;
-    `target` is the share of shown first hits that should be right with the proposed `min_confidence`."""
+) -> tuple[ConfidenceReport, Path]:
+    """Saves the calibration, and returns it with its report and its file. `unanswerable` are questions that no document
+    answers; `target` is the share of shown first hits that should be right with the proposed `min_confidence`."""
     folder = kb.services.models_folder
     assert folder is not None  # a knowledge base has one
     pipeline = plan.contenders[0].pipeline
     efforts: tuple[Effort, ...] = ("quick", "read") if kb.settings.confidence == "read" else ("quick",)
-    predictors, checks = {}, {}
+    predictors: dict[Kind, SavedModel] = {}
+    checks: dict[str, Floats] = {}
     for effort in efforts:
         answers = ask_exam(kb, plan, effort, report)
         questions = len(answers.queries)
@@ -75,35 +83,35 @@ def calibrate_confidence(
         indexes = [retriever.index_spec for retriever in pipeline.retrieve]
         encoder = next((one for r, one in zip(pipeline.retrieve, indexes, strict=True) if r.signal == "dense"), "")
         earlier = builtin().predictors[answers.kind]
-        predictors[answers.kind] = fit(signals, success, earlier=earlier).as_data()
+        predictors[answers.kind] = fit(signals, success, earlier=earlier).saved
         checks = {
             "held_out": cross_fitted(signals, success, groups, earlier=earlier),
             "builtin": builtin()(answers.kind, signals, encoder),
         }
-    data: dict[str, Any] = {
-        "surefind": __version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "pipeline": str(pipeline),
-        "layout": answers.view.layout,
-        "indexes": indexes,
-        "corpus": answers.view.fingerprint,
-        "documents": list(answers.view.sketch),
-        "predictors": predictors,
-        "words": f"the exam {plan.exam.label}, {questions} questions",
-        "exam": {"name": plan.exam.label, "fingerprint": plan.exam.fingerprint},
-        "success": str(plan.measures[0]),
-        "confidence": efforts[-1],
-        "questions": {"exam": questions, "unanswerable": len(unanswerable), "dropped": answers.dropped},
-        "right": float(success[:questions].mean()),
-        "mean": {name: float(p[:questions].mean()) for name, p in checks.items()},
-        **{name: _checked(p, success) for name, p in checks.items()},
-        "proposed": proposed(checks["held_out"], success, target),
-    }
-    data["file"] = str(write_answering(folder, data))
-    return data
+    saved = ConfidenceReport(
+        pipeline=str(pipeline),
+        layout=answers.view.layout,
+        indexes=tuple(indexes),
+        corpus=answers.view.fingerprint,
+        documents=tuple(answers.view.sketch),
+        predictors=predictors,
+        words=f"the exam {plan.exam.label}, {questions} questions",
+        surefind=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        exam=ExamName(plan.exam.label, plan.exam.fingerprint),
+        success=str(plan.measures[0]),
+        confidence=efforts[-1],
+        questions=ConfidenceQuestions(questions, len(unanswerable), answers.dropped),
+        right=float(success[:questions].mean()),
+        mean=MeanConfidence(*(float(checks[name][:questions].mean()) for name in ("held_out", "builtin"))),
+        held_out=_checked(checks["held_out"], success),
+        builtin=_checked(checks["builtin"], success),
+        proposed=proposed(checks["held_out"], success, target),
+    )
+    return saved, write_answering(folder, saved)
 
 
-def proposed(p: Floats, success: BoolArray, target: float) -> dict[str, Any] | None:
+def proposed(p: Floats, success: BoolArray, target: float) -> Proposal | None:
     """The lowest `min_confidence` with which the share `target` of the shown first hits is right, and what it hides and
     shows; None if there is none."""
     for least in np.round(np.arange(0.0, 1.0, 0.05), 2):
@@ -111,19 +119,19 @@ def proposed(p: Floats, success: BoolArray, target: float) -> dict[str, Any] | N
         if shown.any() and success[shown].mean() >= target:
             hidden = float((success & ~shown).sum() / max(1, success.sum()))
             wrong = float((~success & shown).sum() / max(1, (~success).sum()))
-            return {"target": target, "min_confidence": float(least), "right_hidden": hidden, "wrong_shown": wrong}
+            return Proposal(target=target, min_confidence=float(least), right_hidden=hidden, wrong_shown=wrong)
     return None
 
 
-def _checked(p: Floats, success: BoolArray) -> dict[str, Any]:
+def _checked(p: Floats, success: BoolArray) -> Reliability:
     """How well probabilities hold on questions."""
-    return {
-        "searches": len(p),
-        "error": calibration_error(p, success),
-        "error_by_chance": error_by_chance(p),
-        "brier": brier(p, success),
-        "auc": auc(p, success),
-        "mean": float(p.mean()),
-        "observed": float(success.mean()),
-        "bins": [asdict(one) for one in reliability(p, success)],
-    }
+    return Reliability(
+        searches=len(p),
+        error=calibration_error(p, success),
+        error_by_chance=error_by_chance(p),
+        brier=brier(p, success),
+        auc=auc(p, success),
+        mean=float(p.mean()),
+        observed=float(success.mean()),
+        bins=tuple(reliability(p, success)),
+    )

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from surefind.bench.plain_page import line, page, square, table, x, y
+from surefind.calibrate.report import ConfidenceReport, Reliability
+from surefind.measure.reliability import Bin
 
 
-def render(made: Mapping[str, Any]) -> str:
+def render(made: ConfidenceReport) -> str:
     """The whole page of what `calibrate_confidence` returns."""
-    rows = [("Calibrated", made["held_out"]), ("Built-in", made["builtin"])]
-    questions = made["questions"]
+    rows = [("Calibrated", made.held_out), ("Built-in", made.builtin)]
+    questions = made.questions
     parts = [
-        f'<header><p class="kicker">Surefind {escape(made["surefind"])}, {escape(made["created"][:10])}</p>'
+        f'<header><p class="kicker">Surefind {escape(made.surefind)}, {escape(made.created[:10])}</p>'
         f"<h1>How sure is a search?</h1><p class='rest'>{escape(sentence(made))}</p>"
-        f'<p class="spec">{escape(made["pipeline"])}</p></header>',
-        f"<section><p>{escape(made['exam']['name'])}: {questions['exam']} questions, and "
-        f"{questions['unanswerable']} that no document answers. Each of the"
-        f" {made['held_out']['searches']} searches is judged by a fit without its question. Right: "
-        f"{escape(made['success'])}.</p>",
+        f'<p class="spec">{escape(made.pipeline)}</p></header>',
+        f"<section><p>{escape(made.exam.name)}: {questions.exam} questions, and "
+        f"{questions.unanswerable} that no document answers. Each of the"
+        f" {made.held_out.searches} searches is judged by a fit without its question. Right: "
+        f"{escape(made.success)}.</p>",
         _table(rows),
         "</section>",
         '<div class="beside">',
-        *(f"<section><h2>{escape(name)}</h2>{diagram(found['bins'], name)}</section>" for name, found in rows),
+        *(f"<section><h2>{escape(name)}</h2>{diagram(found.bins, name)}</section>" for name, found in rows),
         "</div>",
         '<p class="small soft">A circle is a tenth of the searches. On the dashed line, a search that says 0.7 is '
         "right in 70% of the cases; above it, searches are more often right than they say.</p>",
@@ -32,31 +33,33 @@ def render(made: Mapping[str, Any]) -> str:
     return page("Confidence", parts)
 
 
-def sentence(made: Mapping[str, Any]) -> str:
+def sentence(made: ConfidenceReport) -> str:
     """How well the confidence holds on the held-out questions."""
-    found, before = made["held_out"], made["builtin"]
+    found, before = made.held_out, made.builtin
     return (
-        f"On held-out questions the confidence is off by {found['error']:.3f} on average (expected calibration error; "
-        f"a perfect one would show {found['error_by_chance']:.3f}). The built-in confidence is off by "
-        f"{before['error']:.3f}."
+        f"On held-out questions the confidence is off by {found.error:.3f} on average (expected calibration error; "
+        f"a perfect one would show {found.error_by_chance:.3f}). The built-in confidence is off by "
+        f"{before.error:.3f}."
     )
 
 
-def diagram(bins: Sequence[Mapping[str, Any]], label: str) -> str:
+def diagram(bins: Sequence[Bin], label: str) -> str:
     """A reliability diagram as SVG: predicted probability to the right, observed share of right first hits upwards."""
     marks = [line("even", (0, 0), (1, 1))]
     for one in bins:
         marks.append(
-            f'<circle cx="{x(one["predicted"])}" cy="{y(one["observed"])}" r="6" style="fill:var(--c0)">'
-            f"<title>said {one['predicted']:.2f}, was {one['observed']:.2f}, {one['count']} searches</title></circle>"
+            f'<circle cx="{x(one.predicted)}" cy="{y(one.observed)}" r="6" style="fill:var(--c0)">'
+            f"<title>said {one.predicted:.2f}, was {one.observed:.2f}, {one.count} searches</title></circle>"
         )
     return square(marks, "confidence; upwards: share of right first hits", label)
 
 
-def _table(rows: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+def _table(rows: Sequence[tuple[str, Reliability]]) -> str:
     heads = ("calibration error", "of a perfect one", "Brier score", "AUC", "mean confidence", "right")
-    keys = ("error", "error_by_chance", "brier", "auc", "mean", "observed")
-    cells = {name: [_figure(found[key]) for key in keys] for name, found in rows}
+    cells = {
+        name: [_figure(value) for value in (one.error, one.error_by_chance, one.brier, one.auc, one.mean, one.observed)]
+        for name, one in rows
+    }
     return table("How well the confidence holds", heads, cells)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,13 @@ from surefind import __version__
 from surefind.bench.plan import Plan
 from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
 from surefind.calibrate.evidence import AskedExam, ask, dollars
+from surefind.calibrate.report import (
+    CurvePoint,
+    ThresholdQuestions,
+    ThresholdReport,
+    ThresholdRow,
+    TriedThreshold,
+)
 from surefind.confidence.measures import MEASURED, When
 from surefind.confidence.saved import write_calibration
 from surefind.errors import ExamError, SpecError, choices
@@ -23,6 +29,7 @@ from surefind.measure.names import Measure
 from surefind.measure.thresholds import MIN_QUESTIONS, RULES, Rule, Threshold
 from surefind.protocols import OnProgress
 from surefind.train.fusion import check_name
+from surefind.types import ExamName
 
 WHENS: tuple[When, ...] = (*MEASURED, "predicted")
 EVERY_QUESTION = "every question is reranked"
@@ -58,7 +65,7 @@ def calibrate(
     most: float = 1.0,
     report: OnProgress | None = None,
     rule: Rule = "sequence",
-) -> dict[str, Any]:
+) -> ThresholdReport:
     """Saves the calibration and returns it with its report. The plan comes from `evidence.plan_of`."""
     check_options(name, when, beta, level, most, rule)
     folder = kb.services.models_folder
@@ -72,104 +79,101 @@ def calibrate(
             f"needs at least {MIN_QUESTIONS} in each half. Add questions, or write some: surefind exam write."
         )
     made = {each: choose(asked.evidence, tuning, each, beta, level, most, rule) for each in WHENS}
-    data = _about(kb, plan, asked, name, beta, level) | {
-        "when": when,
-        "rule": rule,
-        "eq32": _tested(made[when].smallest),
-        "failed": _tested(made[when].failed),
-        "below": None if made[when].threshold is None else made[when].below,
-        "predictor": None if (predictor := made[when].predictor) is None else predictor.as_data(),
-        "most_skipped": most,
-        "questions": {"tuning": len(tuning), "held_out": len(held), "dropped": asked.dropped},
-        "rows": [_row(asked, made[each], tuning, held, level, beta) for each in WHENS],
-        "curve": _curve(asked.evidence, made[when], held, level),
-        "learnt": sorted(question_key(asked.queries[i].text) for i in tuning),
-    }
-    write_calibration(folder, data)
-    return data
-
-
-def _about(kb: KnowledgeBase, plan: Plan, asked: AskedExam, name: str, beta: float, level: float) -> dict[str, Any]:
     pipeline = plan.contenders[1].pipeline
     success, quality = plan.measures
-    return {
-        "name": name,
-        "surefind": __version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "stage": str(pipeline.rerank[0]),
-        "path": pipeline.path,
-        "corpus": asked.corpus,
-        "exam": {"name": plan.exam.label, "fingerprint": plan.exam.fingerprint},
-        "success": str(success),
-        "quality": str(quality),
-        "beta": beta,
-        "confidence": level,
-        "seconds": asked.seconds,
-        "dollars": dollars(kb, plan),
-    }
+    predictor = made[when].predictor
+    saved = ThresholdReport(
+        name=name,
+        stage=str(pipeline.rerank[0]),
+        path=pipeline.path,
+        corpus=asked.corpus,
+        when=when,
+        below=None if made[when].threshold is None else made[when].below,
+        predictor=None if predictor is None else predictor.saved,
+        learnt=tuple(sorted(question_key(asked.queries[i].text) for i in tuning)),
+        surefind=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        exam=ExamName(plan.exam.label, plan.exam.fingerprint),
+        success=str(success),
+        quality=str(quality),
+        beta=beta,
+        confidence=level,
+        seconds=asked.seconds,
+        dollars=dollars(kb, plan),
+        rule=rule,
+        eq32=_tested(made[when].smallest),
+        failed=_tested(made[when].failed),
+        most_skipped=most,
+        questions=ThresholdQuestions(len(tuning), len(held), asked.dropped),
+        rows=tuple(_row(asked, made[each], tuning, held, level, beta) for each in WHENS),
+        curve=_curve(asked.evidence, made[when], held, level),
+    )
+    write_calibration(folder, saved)
+    return saved
 
 
-def _row(asked: AskedExam, choice: Cutoff, tuning: Rows, held: Rows, level: float, beta: float) -> dict[str, Any]:
+def _row(asked: AskedExam, choice: Cutoff, tuning: Rows, held: Rows, level: float, beta: float) -> ThresholdRow:
     """One measure of confidence: its threshold, and what it does on both parts."""
     found = checked(asked.evidence, held, choice, level)
-    return {
-        "when": choice.when,
-        "below": None if choice.threshold is None else choice.below,
-        "tuning": checked(asked.evidence, tuning, choice, level),
-        "held_out": found,
-        "kept": found["success"] is None or found["success"] >= beta,
-    }
+    return ThresholdRow(
+        when=choice.when,
+        below=None if choice.threshold is None else choice.below,
+        tuning=checked(asked.evidence, tuning, choice, level),
+        held_out=found,
+        kept=found.success is None or found.success >= beta,
+    )
 
 
-def _curve(evidence: Evidence, choice: Cutoff, held: Rows, level: float) -> list[dict[str, Any]]:
+def _curve(evidence: Evidence, choice: Cutoff, held: Rows, level: float) -> tuple[CurvePoint, ...]:
     """Each threshold that was tested, with its effect on the held-out questions."""
-    return [
-        {**_figures(tested), "held_out": checked(evidence, held, replace(choice, threshold=tested), level)}
+    return tuple(
+        CurvePoint(
+            below=tested.below,
+            skipped=tested.skipped,
+            success=tested.successes / tested.skipped,
+            low=tested.low,
+            held_out=checked(evidence, held, replace(choice, threshold=tested), level),
+        )
         for tested in choice.tested
-    ]
+    )
 
 
-def _tested(found: Threshold | None) -> dict[str, Any] | None:
-    return None if found is None else _figures(found)
+def _tested(found: Threshold | None) -> TriedThreshold | None:
+    if found is None:
+        return None
+    success = found.successes / found.skipped
+    return TriedThreshold(below=found.below, skipped=found.skipped, success=success, low=found.low)
 
 
-def _figures(tested: Threshold) -> dict[str, Any]:
-    success = tested.successes / tested.skipped
-    return {"below": tested.below, "skipped": tested.skipped, "success": success, "low": tested.low}
-
-
-def sentence(made: dict[str, Any]) -> str:
+def sentence(made: ThresholdReport) -> str:
     """What the calibration promises, and whether the held-out questions kept it."""
-    beta, level = made["beta"], made["confidence"]
-    row = next(row for row in made["rows"] if row["when"] == made["when"])
-    if made["below"] is None:
+    beta, level, found = made.beta, made.confidence, made.chosen.held_out
+    if made.below is None:
         return (
             f"No threshold promises with {level:.0%} confidence that {beta:.0%} of the skipped questions succeed, so "
             f"{EVERY_QUESTION}. {_why_refused(made)}Try a lower --beta, another --when, or an exam with more questions."
         )
-    found = row["held_out"]
-    if not found["skipped"]:
-        return f"Questions with a confidence of {made['below']:.3g} or more are not reranked; no held-out question is."
+    if not found.skipped:
+        return f"Questions with a confidence of {made.below:.3g} or more are not reranked; no held-out question is."
     told = (
-        f"Questions with a confidence of {made['below']:.3g} or more are not reranked: {found['skip_rate']:.0%} of the "
-        f"held-out questions. Of these, {found['success']:.1%} succeed without it [{found['low']:.3f}, "
-        f"{found['high']:.3f}]"
+        f"Questions with a confidence of {made.below:.3g} or more are not reranked: {found.skip_rate:.0%} of the "
+        f"held-out questions. Of these, {found.success:.1%} succeed without it [{found.low:.3f}, {found.high:.3f}]"
     )
-    return f"{told}, so the promise of {beta:.0%} was {'kept' if row['kept'] else 'not kept'} on them."
+    return f"{told}, so the promise of {beta:.0%} was {'kept' if made.chosen.kept else 'not kept'} on them."
 
 
-def _why_refused(made: dict[str, Any]) -> str:
+def _why_refused(made: ThresholdReport) -> str:
     """Why the fixed sequence has no threshold where eq. 32 has one; "" if neither has."""
-    lucky, failed = made["eq32"], made["failed"]
+    lucky, failed = made.eq32, made.failed
     if lucky is None:
         return ""
     ended = (
-        f"the first that is tested, {failed['below']:.3g}, fails (at least {failed['low']:.3f})"
+        f"the first that is tested, {failed.below:.3g}, fails (at least {failed.low:.3f})"
         if failed
         else "too few questions have as high a confidence for a test"
     )
     return (
-        f"Equation 32 of the study would take {lucky['below']:.3g} ({lucky['skipped']} questions, "
-        f"{lucky['success']:.1%} succeed, at least {lucky['low']:.3f}), the luckiest of all thresholds; tested in "
+        f"Equation 32 of the study would take {lucky.below:.3g} ({lucky.skipped} questions, "
+        f"{lucky.success:.1%} succeed, at least {lucky.low:.3f}), the luckiest of all thresholds; tested in "
         f"order, {ended}. --rule eq32 takes it. "
     )

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from surefind.confidence.builtin import builtin
-from surefind.confidence.predictor import LogisticModel
+from surefind.confidence.predictor import LogisticModel, SavedModel
 from surefind.confidence.signals import NAMES, Kind
+from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError
 from surefind.inference.provenance import MIN_SHARED, alike
@@ -83,11 +84,25 @@ def place_of(folder: Path, pipeline: str, layout: str) -> Path:
     return folder / FOLDER / f"{key}.json"
 
 
-def write_answering(folder: Path, data: Mapping[str, Any]) -> Path:
-    """Saves a calibration. `data` has the fields of `Answering`, the pipeline, the layout and the report."""
-    place = place_of(folder, data["pipeline"], data["layout"])
+@dataclass(frozen=True, kw_only=True)
+class SavedConfidence:
+    """A calibration as it is saved. The report of `surefind calibrate confidence` adds its figures."""
+
+    format: int = FORMAT
+    pipeline: str
+    layout: str
+    indexes: tuple[str, ...]
+    corpus: str
+    documents: tuple[int, ...]
+    predictors: Mapping[Kind, SavedModel]
+    words: str
+
+
+def write_answering(folder: Path, saved: SavedConfidence) -> Path:
+    """Saves a calibration for its pipeline and layout."""
+    place = place_of(folder, saved.pipeline, saved.layout)
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_sealed(place, {"format": FORMAT, **data})
+    write_sealed(place, to_json(saved))
     return place
 
 
@@ -106,12 +121,12 @@ def find_answering(folder: Path | None, pipeline: str, layout: str) -> Answering
 def read_answering(path: Path, version: FileVersion) -> Answering:
     """`version` is part of the cache key, so that a new calibration is read."""
     try:
-        data = read_sealed(path, FORMAT)
-        predictors = {kind: LogisticModel.from_data(one) for kind, one in data["predictors"].items()}
+        saved = from_json(SavedConfidence, read_sealed(path, FORMAT))
+        predictors = {kind: LogisticModel.of(one) for kind, one in saved.predictors.items()}
         if any(kind not in NAMES or len(one.weights) != len(NAMES[kind]) for kind, one in predictors.items()):
             raise ValueError("its predictor is not sound")
-        return Answering(predictors, tuple(data["indexes"]), data["corpus"], tuple(data["documents"]), data["words"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Answering(predictors, saved.indexes, saved.corpus, saved.documents, saved.words)
+    except ValueError as error:
         raise StoreError(
             f"The calibration {path} cannot be used ({error}). Make it again with: surefind calibrate confidence."
         ) from error

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from surefind.confidence.predictor import LogisticModel
+from surefind.confidence.predictor import LogisticModel, SavedModel
 from surefind.confidence.signals import Kind, without_meaning
+from surefind.disk.records import from_json
 from surefind.types import Floats
 
 FILE = "builtin.json"
@@ -43,5 +44,6 @@ class Builtin:
 @cache
 def builtin() -> Builtin:
     data = json.loads(files("surefind.confidence").joinpath(FILE).read_text(encoding="utf-8"))
-    predictors = {kind: LogisticModel.from_data(one) for kind, one in data["predictors"].items()}
-    return Builtin(predictors, LogisticModel.from_data(data["quote"]), data["encoder"], len(data["collections"]))
+    predictors = {kind: LogisticModel.of(from_json(SavedModel, one)) for kind, one in data["predictors"].items()}
+    quote = LogisticModel.of(from_json(SavedModel, data["quote"]))
+    return Builtin(predictors, quote, data["encoder"], len(data["collections"]))

@@ -11,9 +11,7 @@ A fit can start from an earlier predictor, w0 and b0, which then decides as far 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +27,16 @@ _STEPS = 50
 _CONVERGED = 1e-8
 
 
+@dataclass(frozen=True)
+class SavedModel:
+    """The numbers of a `LogisticModel`, for a file."""
+
+    means: tuple[float, ...]
+    scales: tuple[float, ...]
+    weights: tuple[float, ...]
+    intercept: float
+
+
 @dataclass(frozen=True, eq=False)
 class LogisticModel:
     means: Floats
@@ -39,16 +47,19 @@ class LogisticModel:
     def __call__(self, features: Floats) -> Floats:
         return _sigmoid((features - self.means) / self.scales @ self.weights + self.intercept)
 
-    def as_data(self) -> dict[str, Any]:
-        arrays = {"means": self.means, "scales": self.scales, "weights": self.weights}
-        return {name: array.tolist() for name, array in arrays.items()} | {"intercept": self.intercept}
+    @property
+    def saved(self) -> SavedModel:
+        """The model as it is saved."""
+        means, scales, weights = (tuple(array.tolist()) for array in (self.means, self.scales, self.weights))
+        return SavedModel(means, scales, weights, self.intercept)
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> LogisticModel:
-        means, scales, weights = (np.array(data[name], np.float64) for name in ("means", "scales", "weights"))
+    def of(cls, saved: SavedModel) -> LogisticModel:
+        """Returns a model that was saved. Raises `ValueError` if it is not sound."""
+        means, scales, weights = (np.array(one, np.float64) for one in (saved.means, saved.scales, saved.weights))
         if not len(means) == len(scales) == len(weights) or not (scales > 0).all():
             raise ValueError("its predictor is not sound")
-        return cls(means, scales, weights, float(data["intercept"]))
+        return cls(means, scales, weights, float(saved.intercept))
 
 
 def fit(

@@ -6,14 +6,13 @@ others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
 
-from surefind.confidence.measures import MEASURED, When
-from surefind.confidence.predictor import LogisticModel
+from surefind.confidence.measures import When
+from surefind.confidence.predictor import LogisticModel, SavedModel
+from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import digest, read_sealed, write_sealed
 from surefind.errors import StoreError
 from surefind.store.version import FileVersion, find_named
@@ -49,11 +48,30 @@ class Calibration:
         return "the documents changed since" if corpus != self.corpus else ""
 
 
-def write_calibration(folder: Path, data: Mapping[str, Any]) -> Path:
-    """Saves a calibration under its name. `data` has the fields of `Calibration` and the report."""
-    place = folder / str(data["name"]) / FILE
+@dataclass(frozen=True, kw_only=True)
+class SavedThreshold:
+    """A calibration as it is saved. The report of `surefind calibrate` adds its figures."""
+
+    format: int = FORMAT
+    name: str
+    stage: str
+    path: str
+    corpus: str
+    when: When
+    below: float | None
+    predictor: SavedModel | None
+    learnt: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if (self.when == "predicted") != (self.predictor is not None):
+            raise ValueError("its measure of confidence is not known")
+
+
+def write_calibration(folder: Path, saved: SavedThreshold) -> Path:
+    """Saves a calibration under its name."""
+    place = folder / saved.name / FILE
     place.parent.mkdir(parents=True, exist_ok=True)
-    write_sealed(place, {"format": FORMAT, **data})
+    write_sealed(place, to_json(saved))
     return place
 
 
@@ -68,21 +86,19 @@ def _read(path: Path, version: FileVersion) -> Calibration:
     """`version` is part of the cache key, so that a new calibration of the same name is read."""
     try:
         data = read_sealed(path, FORMAT)
-        when, below, predictor = data["when"], data["below"], data["predictor"]
-        if when not in (*MEASURED, "predicted") or (when == "predicted") != (predictor is not None):
-            raise ValueError("its measure of confidence is not known")
+        saved = from_json(SavedThreshold, data)
         return Calibration(
-            data["name"],
-            data["stage"],
-            data["path"],
-            data["corpus"],
-            cast(When, when),
-            None if below is None else float(below),
-            LogisticModel.from_data(predictor) if predictor is not None else None,
-            frozenset(data["learnt"]),
+            saved.name,
+            saved.stage,
+            saved.path,
+            saved.corpus,
+            saved.when,
+            saved.below,
+            None if saved.predictor is None else LogisticModel.of(saved.predictor),
+            frozenset(saved.learnt),
             digest(data),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise StoreError(
             f"The calibration in {path.parent} cannot be used ({error}). Make it again with: surefind calibrate."
         ) from error

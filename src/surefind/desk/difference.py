@@ -19,6 +19,10 @@ from typing import Literal
 
 from surefind.running.workers import check_stopped
 
+MAX_CHARS = 2_000_000
+"""Characters of a text that `changed_lines` compares."""
+MAX_LINES = 50_000
+"""Lines of a text that `changed_lines` compares."""
 MAX_CHANGES = 400
 """Changes up to which the shortest difference is searched for."""
 MAX_STEPS = 600_000
@@ -55,6 +59,13 @@ class DiffLine:
     @property
     def text(self) -> str:
         return "".join(text for text, _ in self.pieces)
+
+
+def changed_lines(before: str, after: str) -> tuple[list[DiffLine], int]:
+    """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
+    very long texts would take more time and memory than a server has to spare."""
+    old, new = (text[:MAX_CHARS].splitlines()[:MAX_LINES] for text in (before, after))
+    return difference("\n".join(old), "\n".join(new)), len(after.splitlines()) - len(new)
 
 
 def difference(before: str, after: str, context: int | None = 3) -> list[DiffLine]:

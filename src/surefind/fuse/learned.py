@@ -15,10 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
 
+from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import check_files, read_sealed
 from surefind.errors import SpecError, StoreError
+from surefind.inference.manifest import FORMAT, FusionManifest, FusionTraining
 from surefind.inference.provenance import differences, drift
 from surefind.protocols import Corpus, Retriever, Services
 from surefind.running.cache import BoundedCache
@@ -34,7 +36,7 @@ MANIFEST = "manifest.json"
 TRAINING = "training.json"
 """File for what is too long for the manifest: a sketch of the documents, the training questions, the α of held-out
 questions."""
-FORMAT = 4
+Manifest = TypeVar("Manifest", bound=FusionManifest)
 _MAX_CHECKED = 32
 """Results of `check` that are cached."""
 
@@ -55,43 +57,48 @@ class Learned(Stage):
         )
 
     def fuse_for(self, queries: Sequence[Query], rankings: Sequence[Rankings], k: int, services: Services) -> Rankings:
-        manifest, predictor = _read(*self._file(services))
+        model, predictor = _read(*self._file(services))
 
         def embed(texts: Sequence[str]) -> FloatArray:
-            return services.embedder(manifest["embedder"]).embed_queries(texts)
+            return services.embedder(model.manifest.embedder).embed_queries(texts)
 
         return predictor.fuse([query.text for query in queries], rankings, embed, k)
 
     def check(self, retrievers: Sequence[Retriever], depth: int, corpus: Corpus, services: Services) -> None:
-        manifest, _ = _read(*self._file(services))
-        if self.missing != manifest["missing"]:
-            way = "missing=score" if manifest["missing"] else "no missing=…"
-            raise SpecError(f"{self} was trained with {way}. Write {self.replace(missing=manifest['missing'])}.")
+        manifest, training = _read(*self._file(services))[0]
+        if self.missing != manifest.missing:
+            way = "missing=score" if manifest.missing else "no missing=…"
+            raise SpecError(f"{self} was trained with {way}. Write {self.replace(missing=manifest.missing)}.")
         # Cached, because the result changes only with the documents or the model, and comparing takes longer than
         # predicting.
         key = (*self._file(services), tuple(retrievers), depth, corpus.fingerprint)
         changed, drifted = _checked.get_or_make(
-            key, lambda: (differences(manifest, retrievers, depth, corpus), drift(manifest, corpus))
+            key,
+            lambda: (
+                differences(manifest, training.documents, retrievers, depth, corpus),
+                drift(manifest, training.documents, corpus),
+            ),
         )
         if changed:
             raise SpecError(
                 f"{self} cannot be used here: {'; '.join(changed)}. Search as it was trained "
-                f"({' + '.join(r['spec'] for r in manifest['retrievers'])}), or train it again."
+                f"({' + '.join(r.spec for r in manifest.retrievers)}), or train it again."
             )
         if drifted:
             note(drifted)
 
     def training_questions(self, services: Services) -> frozenset[str]:
         """The keys (`question_key`) of the questions it was trained on."""
-        return frozenset(_read(*self._file(services))[0]["learnt"])
+        return frozenset(_read(*self._file(services))[0].training.learnt)
 
-    def about(self, services: Services) -> dict[str, Any]:
-        """The manifest: what the model was trained on and how well it did."""
+    def about(self, services: Services) -> FusionModel:
+        """What the model was trained on and how well it did."""
         return _read(*self._file(services))[0]
 
     def stamp(self, services: Services) -> str:
         """A hash that changes when the model is trained again under the same name."""
-        return hashlib.blake2b(json.dumps(self.about(services), sort_keys=True).encode(), digest_size=12).hexdigest()
+        text = json.dumps([to_json(part) for part in self.about(services)], sort_keys=True)
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
     def _file(self, services: Services) -> tuple[Path, FileVersion]:
         advice = "Train one with: surefind train fusion --exam NAME."
@@ -106,13 +113,19 @@ def question_key(text: str) -> str:
     return hashlib.blake2b(" ".join(text.lower().split()).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-def read_manifest(path: Path) -> dict[str, Any]:
-    """Reads a model's manifest together with the training file beside it."""
+class FusionModel(NamedTuple):
+    manifest: FusionManifest
+    training: FusionTraining
+
+
+def read_manifest(path: Path, kind: type[Manifest]) -> tuple[Manifest, FusionTraining]:
+    """Reads a model's manifest, as a record of this class, and the training file beside it."""
     try:
-        manifest = read_sealed(path)
-        if manifest.get("format") == FORMAT:
-            check_files(path.parent, manifest.get("files", {}))
-            return {**manifest, **json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))}
+        data = read_sealed(path)
+        if data.get("format") == FORMAT:
+            check_files(path.parent, data.get("files", {}))
+            training = json.loads((path.parent / TRAINING).read_text(encoding="utf-8"))
+            return from_json(kind, data), from_json(FusionTraining, training)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise _damaged(path, error) from error
     raise StoreError(f"The model {path.parent.name!r} was written by another version of Surefind. Train it again.")
@@ -125,11 +138,11 @@ def _damaged(path: Path, error: Exception) -> StoreError:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, version: FileVersion) -> tuple[dict[str, Any], FusionPredictor]:
+def _read(path: Path, version: FileVersion) -> tuple[FusionModel, FusionPredictor]:
     """Reads the manifest and the model. `version` is part of the cache key, so a retrained model is read again."""
     try:
-        manifest = read_manifest(path)
-        return manifest, load_predictor(manifest["model"], path.parent)
+        model = FusionModel(*read_manifest(path, FusionManifest))
+        return model, load_predictor(model.manifest.model, path.parent)
     except (OSError, ValueError, KeyError) as error:
         raise _damaged(path, error) from error
 

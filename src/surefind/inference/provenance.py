@@ -8,9 +8,9 @@ says how many changed. Below that, the corpus counts as another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from surefind.inference.manifest import FusionManifest, TrainedRetriever
 from surefind.protocols import SKETCH, Corpus, Retriever
 from surefind.spec import parse_spec
 
@@ -18,27 +18,30 @@ MIN_SHARED = 0.5
 """Smallest share of documents in common with the training."""
 
 
-def differences(manifest: Mapping[str, Any], retrievers: Sequence[Retriever], depth: int, corpus: Corpus) -> list[str]:
-    """Every reason not to use the model, each with the value now and the value in training."""
-    trained = manifest["retrievers"]
-    if [r.name for r in retrievers] != [r["name"] for r in trained]:
-        return [f"the retrievers are {_listed(retrievers)}, not {' + '.join(r['spec'] for r in trained)}"]
+def differences(
+    manifest: FusionManifest, documents: Sequence[int], retrievers: Sequence[Retriever], depth: int, corpus: Corpus
+) -> list[str]:
+    """Every reason not to use the model, each with the value now and the value in training. `documents` is the sketch
+    of those of the training."""
+    trained = manifest.retrievers
+    if [r.name for r in retrievers] != [r.name for r in trained]:
+        return [f"the retrievers are {_listed(retrievers)}, not {' + '.join(r.spec for r in trained)}"]
     found = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then)]
-    if depth != manifest["depth"]:
-        found.append(f"each retriever returns {depth} candidates, not {manifest['depth']}")
-    if corpus.layout != manifest["layout"]:
-        found.append(f"documents are cut by {corpus.layout}, not {manifest['layout']}")
-    same = alike(manifest["documents"], corpus.sketch)
+    if depth != manifest.depth:
+        found.append(f"each retriever returns {depth} candidates, not {manifest.depth}")
+    if corpus.layout != manifest.layout:
+        found.append(f"documents are cut by {corpus.layout}, not {manifest.layout}")
+    same = alike(documents, corpus.sketch)
     if same < MIN_SHARED:
         found.append(f"{1 - same:.0%} of the documents are different")
     return found
 
 
-def drift(manifest: Mapping[str, Any], corpus: Corpus) -> str:
+def drift(manifest: FusionManifest, documents: Sequence[int], corpus: Corpus) -> str:
     """A note on documents that changed, if the model may still be used; "" if none changed."""
-    if manifest["corpus"] == corpus.fingerprint:
+    if manifest.corpus == corpus.fingerprint:
         return ""
-    share = 1 - alike(manifest["documents"], corpus.sketch)
+    share = 1 - alike(documents, corpus.sketch)
     return f"{share:.1%} of the documents changed since the model was trained" if share else ""
 
 
@@ -54,15 +57,15 @@ def alike(then: Sequence[int], now: Sequence[int]) -> float:
     return sum(digest in both for digest in union) / len(union) if union else 1.0
 
 
-def _changed(now: Retriever, then: Mapping[str, Any]) -> list[str]:
-    before, after = parse_spec(then["spec"])[1], parse_spec(str(now))[1]
+def _changed(now: Retriever, then: TrainedRetriever) -> list[str]:
+    before, after = parse_spec(then.spec)[1], parse_spec(str(now))[1]
     found = [
         f"{now.name}'s {key} is {after.get(key)}, not {before.get(key)}"
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
-    if not found and now.index_spec != then["index"]:
-        found.append(f"{now.name} searches another index ({now.index_spec}, not {then['index']})")
+    if not found and now.index_spec != then.index:
+        found.append(f"{now.name} searches another index ({now.index_spec}, not {then.index})")
     return found
 
 

@@ -31,8 +31,8 @@ from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher, check_query
 from surefind.services import LocalServices
 from surefind.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
+from surefind.store.backend import Backend
 from surefind.store.backends.choice import backend_of
-from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import NAME, Catalogue
 from surefind.store.connection import closed
 from surefind.store.failures import explaining
@@ -182,7 +182,7 @@ class KnowledgeBase(Writing, Drafting):
         required = self.retrievers() if layout == str(self.settings.layout) else []
         return Opening(self.catalogue, self._backend(), layout, self.services, self.settings.access, required)
 
-    def _backend(self) -> LocalBackend:
+    def _backend(self) -> Backend:
         return backend_of(self.settings.store, self.catalogue, self.settings.isolated, self._once)
 
     def has_cut(self, layout: Layout | None) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import SpecError, StoreError
-from surefind.store.version import FileVersion, file_version, find_named
+from surefind.store.version import FileVersion, find_named
 
 if TYPE_CHECKING:
     from surefind.protocols import Services
@@ -48,46 +50,42 @@ class TrainedPrompt:
     weighed: tuple[Weighed, ...] = ()
 
 
-def save_prompt(folder: Path, made: TrainedPrompt, report: dict[str, Any]) -> Path:
-    """Saves a prompt."""
+def save_prompt(folder: Path, made: TrainedPrompt, report: Mapping[str, object]) -> Path:
+    """Saves a prompt and the report of its training."""
     place = folder / made.name
     place.mkdir(parents=True, exist_ok=True)
-    write_sealed(place / FILE, {"format": _FORMAT, "prompt": asdict(made), "report": report})
+    write_sealed(place / FILE, {"format": _FORMAT, "prompt": to_json(made), "report": report})
     return place
 
 
 def trained_prompt(services: Services, name: str | None, kind: str = "llm_listwise") -> TrainedPrompt:
     advice = "Make one with: surefind train prompt --exam NAME."
-    made, _ = read_prompt(*find_named(services.models_folder, name or "", FILE, "trained prompt", advice))
+    made = read_prompt(*find_named(services.models_folder, name or "", FILE, "trained prompt", advice))
     if made.kind != kind:
         raise SpecError(f"The trained prompt {name!r} is for {made.kind}, not for {kind}.")
     return made
 
 
-def trained_prompts(folder: Path) -> list[dict[str, Any]]:
-    """The reports of all trained prompts in the folder."""
-    return [read_prompt(path, file_version(path))[1] for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
+def saved_prompts(folder: Path) -> list[tuple[Path, Mapping[str, object]]]:
+    """The files of all trained prompts in the folder, and the report in each."""
+    return [(path, _read(path)[1]) for path in sorted(folder.glob(f"[!.]*/{FILE}"))]
 
 
 @lru_cache(maxsize=16)
-def read_prompt(path: Path, version: FileVersion) -> tuple[TrainedPrompt, dict[str, Any]]:
-    """Reads a prompt and its training report; `version` is a cache key, so that a retrained prompt is read again."""
+def read_prompt(path: Path, version: FileVersion) -> TrainedPrompt:
+    """Reads a prompt; `version` is a cache key, so that a retrained prompt is read again."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[TrainedPrompt, Mapping[str, object]]:
     try:
         data = read_sealed(path, _FORMAT)
-        prompt = dict(data["prompt"])
-        example = prompt.pop("example")
-        weighed = prompt.pop("weighed")
-        made = TrainedPrompt(
-            **{**prompt, "learnt": tuple(prompt["learnt"])},
-            example=RankedExample(example["query"], tuple(example["passages"]), tuple(example["ranking"]))
-            if example
-            else None,
-            weighed=tuple(
-                Weighed(w["query"], w["scores"], tuple((str(n), float(v)) for n, v in w["weights"])) for w in weighed
-            ),
-        )
-        return made, data["report"]
+        return from_json(TrainedPrompt, data["prompt"]), dict(data["report"])
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(
-            f"The trained prompt in {path.parent} cannot be read ({error}). Make it again with: surefind train prompt."
-        ) from error
+        raise unreadable(path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> StoreError:
+    return StoreError(
+        f"The trained prompt in {path.parent} cannot be read ({error}). Make it again with: surefind train prompt."
+    )

@@ -90,13 +90,14 @@ def retire(task: JobContext, document: str) -> None:
 
 
 def bench(task: JobContext, exam: str | None = None, preset: str | None = None) -> None:
+    from surefind.bench.comparing import compared, plan_for
     from surefind.bench.files import write_files
     from surefind.bench.llm_calls import llm_calls, plan_needs
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import report_folder
+    from surefind.disk.records import to_json
     from surefind.exam.store import ExamStore
     from surefind.fitness.check import check_calls, require_fit
-    from surefind.serve.bench_plan import compared, plan_for
 
     kb = task.kb
     what = compared(kb, preset, [], [], [])
@@ -110,7 +111,8 @@ def bench(task: JobContext, exam: str | None = None, preset: str | None = None) 
     groups = [word for group in sorted(task.access.groups) for word in ("--as", group)]
     command = shlex.join(["surefind", "bench", *options, *groups])
     report = run_bench(kb, plan, command, report=task.report).report
-    task.give({**report, "page": str(write_files(report, report_folder(kb.data, report)))})
+    page = write_files(report, report_folder(kb.data, report.exam.name, report.created))
+    task.give({**to_json(report), "page": str(page)})
 
 
 def study(task: JobContext, study: str, exam: str | None = None) -> None:
@@ -147,7 +149,7 @@ def pool(task: JobContext, exam: str, judge: str) -> None:
 
 def graph(task: JobContext) -> None:
     """Builds the graph's index, and counts what the caller may read. Later syncs keep it only if a pipeline uses it."""
-    from surefind.serve.graph_figures import GRAPH, figures, graph_of
+    from surefind.kb.graph import GRAPH, figures, graph_of
 
     task.kb.build_for([GRAPH], report=task.report)
     found = graph_of(task.kb.reader(), task.access)
@@ -156,12 +158,13 @@ def graph(task: JobContext) -> None:
 
 def adopt(task: JobContext, folder: str, row: str) -> None:
     """Makes a row of a report the default of the knowledge base."""
+    from surefind.bench.adopting import adopt, change_for
     from surefind.bench.names import find_in
-    from surefind.bench.saved import read_report
-    from surefind.serve.adopting import adopt, change_for
+    from surefind.bench.saved import saved_configs
+    from surefind.disk.records import to_json
 
-    change = change_for(task.kb, find_in(read_report(Path(folder)), row))
-    task.give(adopt(task.kb, change, task.spend_nothing, task.report, task.say))
+    change = change_for(task.kb, find_in(saved_configs(Path(folder)), row))
+    task.give(to_json(adopt(task.kb, change, task.spend_nothing, task.report, task.say)))
 
 
 def merge_parts(kb: KnowledgeBase, report: OnProgress | None, say: Callable[[str], None]) -> None:

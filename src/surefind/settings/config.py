@@ -94,7 +94,7 @@ class Settings:
     min_confidence: float = 0.0
     """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
-    """The table [serve]; `serve.http.settings` reads it."""
+    """The table [serve]; `settings.serve` reads it."""
     desk: DeskSettings = field(default_factory=DeskSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     filters: tuple[str, ...] = ()

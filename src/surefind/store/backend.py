@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -237,6 +238,10 @@ class Backend(Protocol):
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         """Returns the bytes of each index of a set, by index spec."""
+        ...
+
+    def folders(self, contents: int) -> list[Path]:
+        """Returns the folders on this machine that a set needs, in all layouts. They do not change while it is kept."""
         ...
 
     def discard(self, after: int, gone: Sequence[int]) -> None:

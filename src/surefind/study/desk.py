@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from surefind.access import Access
 from surefind.bench.engine import OWNER, Bench, Scored
 from surefind.bench.plan import Contender, Plan, distinct, parse_measures
 from surefind.bench.run import unseen
+from surefind.bench.timing import Timing
 from surefind.chunk.semantic import Semantic
 from surefind.disk.sealed import digest
 from surefind.exam.model import Exam
@@ -100,7 +100,7 @@ class RunContext:
         """Ranks and scores all questions with all contenders."""
         return self.bench.score(self.plan(contenders, measures))
 
-    def latency(self, scored: Scored) -> list[dict[str, Any]]:
+    def latency(self, scored: Scored) -> list[Timing]:
         """Milliseconds per question of every contender, in total and by stage, as `bench.latency` measures them."""
         return self.bench.latency(scored.plan)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from surefind.bench.readable import without_folder
 from surefind.disk.folders import private_folder
 from surefind.disk.sealed import write_sealed
 from surefind.study.html import render
@@ -22,3 +23,10 @@ def write_files(report: dict[str, Any], folder: Path) -> Path:
 def folder_of(data: Path, report: dict[str, Any]) -> Path:
     """The folder of a report in the data of a knowledge base."""
     return data / "studies" / f"{report['study']}-{report['created'][:19].replace(':', '')}"
+
+
+def readable_study(report: dict[str, Any]) -> dict[str, Any]:
+    """Returns a report without what its readers may not know: the results of each question, and where the server keeps
+    its files."""
+    kept = {key: value for key, value in report.items() if key not in ("page", "results")}
+    return {**kept, "command": without_folder(report["command"])} if "command" in report else kept

@@ -14,9 +14,9 @@ from surefind import __version__
 from surefind.abilities import declared
 from surefind.bench.cache import RunCache
 from surefind.bench.cost import quote_for
+from surefind.bench.environment import environment
 from surefind.bench.llm_calls import llm_calls
 from surefind.bench.plan import Contender, Plan, parse_measures
-from surefind.bench.report import environment
 from surefind.disk.sealed import digest
 from surefind.errors import SurefindError
 from surefind.prompts.values import Calls
@@ -154,7 +154,7 @@ class StudyRun:
             "title": self.study.title,
             "source": self.study.source,
             "command": self.command(),
-            "environment": environment(),
+            "environment": asdict(environment()),
             "collections": [_about(collection) for collection in self.collections],
             "groups": sorted({group for collection in self.collections for group in collection.access.groups}),
             "tables": [asdict(table) for table in tables],

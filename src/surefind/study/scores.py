@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from surefind.access import Access
 from surefind.bench.engine import Scored
-from surefind.bench.llm_value import calls_of, cost_of
 from surefind.bench.plan import short
-from surefind.bench.report import step_problems
+from surefind.bench.reranking import step_problems
+from surefind.bench.timing import Timing
+from surefind.disk.records import to_json
 from surefind.exam.clusters import clusters_of
 from surefind.measure.statistics import ALPHA, bootstrap, compare_all
 from surefind.store.backend import View
@@ -21,7 +22,7 @@ from surefind.study.values import Column, Result, Support
 from surefind.types import Floats
 
 
-def summary(scored: Scored, latency: Sequence[dict[str, Any]] = ()) -> dict[str, Any]:
+def summary(scored: Scored, latency: Sequence[Timing] = ()) -> dict[str, Any]:
     """The scores of all contenders as plain data: means with intervals, the scores of each question by the primary
     measure, and what was searched. With `latency`, also milliseconds, calls and dollars."""
     plan, names = scored.plan, [contender.name for contender in scored.plan.contenders]
@@ -73,8 +74,8 @@ def readable_passages(view: View, access: Access) -> int:
     return int(readable[spans.documents].sum())
 
 
-def _timed(timing: dict[str, Any]) -> dict[str, Any]:
-    return {"latency_ms": timing, "calls": calls_of(timing), "cost_per_1k": cost_of(timing)}
+def _timed(timing: Timing) -> dict[str, Any]:
+    return {"latency_ms": to_json(timing), "calls": timing.calls, "cost_per_1k": timing.cost_per_1k}
 
 
 def mean(result: Result, name: str, measure: str) -> float | None:

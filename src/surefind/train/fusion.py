@@ -8,24 +8,27 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from surefind import __version__, spec
 from surefind.bench.plan import short
+from surefind.disk.records import to_json
 from surefind.disk.replacing import replace_folder
 from surefind.disk.sealed import list_files, write_sealed
 from surefind.errors import SpecError, StoreError, choices
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
 from surefind.fuse.convex import Convex
-from surefind.fuse.learned import FORMAT, MANIFEST, TRAINING, question_key, read_manifest
+from surefind.fuse.learned import MANIFEST, TRAINING, question_key, read_manifest
 from surefind.fuse.rrf import RRF
 from surefind.fuse.support.features import alpha_at
 from surefind.fuse.support.predictors import Norm, Weigher
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.fuse.weighted import Weighted
+from surefind.inference.manifest import FusionTraining, TrainedRetriever
 from surefind.inference.provenance import differences, drift
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
@@ -38,7 +41,8 @@ from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, refusal, verdict
 from surefind.train.lambdamart import fit_lambdamart
 from surefind.train.material import SPLITS, Material, Missing, Split, best_static, gather, simplex
-from surefind.types import Floats
+from surefind.train.report import FusionReport, HalfCounts
+from surefind.types import ExamName, Floats
 
 MODELS: dict[str, Callable[[Material, OnProgress], Fitted]] = {
     "ridge": fit_ridge,
@@ -55,8 +59,6 @@ _BEST_STATIC, _SINGLE = 1, 3
 """Rows of the report: the best static weights, and the first single retriever."""
 _MAX_SAVED_ALPHAS = 600
 """Most questions whose α are saved for the report."""
-_LONG_KEYS = ("documents", "learnt", "alphas", "files")
-"""Keys of a manifest that are too long to list."""
 
 
 def train_fusion(
@@ -70,7 +72,7 @@ def train_fusion(
     cross: bool = False,
     report: OnProgress | None = None,
     split: Split = "halves",
-) -> dict[str, Any]:
+) -> FusionReport:
     """Fits a model on the tuning half, tests it on the other and saves it. Returns the manifest, which is the report.
 
     `missing=auto` means "score" for models that optimise the measure, and None for models that predict α*, whose closed
@@ -104,10 +106,10 @@ def train_fusion(
         if cross:
             pairs.append((material.swapped, MODELS[model](material.swapped, progress)))
         progress("Judging", 0, 1)
-        manifest = _manifest(material, fitted, name, seconds) | _judged(pairs, name)
+        made = _report(pairs, name, seconds)
         progress("Judging", 1, 1)
-        _save(kb, name, fitted, manifest, _training(material, fitted))
-        return manifest
+        _save(kb, fitted, made, _training(material, fitted))
+        return made
 
 
 def _check(model: str, name: str, retrieve: Sequence[str]) -> None:
@@ -125,53 +127,30 @@ def check_name(name: str) -> None:
         raise SpecError(f"A model cannot be called {name!r}. Begin with a letter; use letters, digits, '-' and '_'.")
 
 
-def _manifest(material: Material, fitted: Fitted, name: str, seconds: float) -> dict[str, Any]:
-    pairs = zip(material.pipeline.retrieve, material.tuning.rankings, strict=True)
-    return {
-        "format": FORMAT,
-        "name": name,
-        "model": fitted.predictor.kind,
-        "surefind": __version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "corpus": material.view.fingerprint,
-        "layout": material.view.layout,
-        "depth": material.pipeline.depth,
-        "missing": material.missing,
-        "retrievers": [
-            {"spec": str(r), "index": r.index_spec, "name": ranking.source, "signal": ranking.signal}
-            for r, ranking in pairs
-        ],
-        "embedder": material.embedder,
-        "exam": {"name": material.exam.label, "fingerprint": material.exam.fingerprint},
-        "questions": {"tuning": len(material.tuning.queries), "held_out": len(material.held.queries)},
-        "hyperparameters": fitted.chosen,
-        "training_seconds": round(seconds, 2),
-    }
+def _training(material: Material, fitted: Fitted) -> FusionTraining:
+    return FusionTraining(
+        documents=tuple(material.view.sketch),
+        learnt=tuple(question_key(query.text) for query in material.tuning.queries),
+        alphas=_alphas(material, fitted),
+    )
 
 
-def _training(material: Material, fitted: Fitted) -> dict[str, Any]:
-    return {
-        "documents": list(material.view.sketch),
-        "learnt": [question_key(query.text) for query in material.tuning.queries],
-        "alphas": _alphas(material, fitted),
-    }
-
-
-def _alphas(material: Material, fitted: Fitted) -> list[list[Any]]:
+def _alphas(material: Material, fitted: Fitted) -> tuple[tuple[float, float, str], ...]:
     """α*, the predicted α and the family of held-out questions, for the chart in the report."""
     held, predictor = material.held, fitted.predictor
     if len(held.rankings) != 2 or not isinstance(predictor, Weigher):
-        return []
+        return ()
     at = alpha_at([ranking.signal for ranking in held.rankings])
     predicted = predictor.weights(held.texts, held.rankings, material.embed)[:, at]
     rows = zip(held.alphas.tolist(), predicted.tolist(), held.queries, strict=True)
-    return [[round(star, 3), round(alpha, 3), query.family] for star, alpha, query in rows][:_MAX_SAVED_ALPHAS]
+    return tuple((round(star, 3), round(alpha, 3), query.family) for star, alpha, query in rows)[:_MAX_SAVED_ALPHAS]
 
 
 # ---------------------------------------------------------------- the held-out half
 
 
-def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, Any]:
+def _report(pairs: Sequence[tuple[Material, Fitted]], name: str, seconds: float) -> FusionReport:
+    """Judges a model on its held-out half. With a second pair, each half by the model of the other."""
     material, fitted = pairs[0]
     kind, joined = fitted.predictor.kind, material.joined
     missing = f", missing={material.missing}" if material.missing else ""
@@ -192,14 +171,31 @@ def _judged(pairs: Sequence[tuple[Material, Fitted]], name: str) -> dict[str, An
     sentence, use = refusal(rows, _BEST_STATIC, str(material.held.measure), questions), ""
     if not sentence:
         sentence, use = verdict(rows, _BEST_STATIC, str(material.held.measure), alone)
-    return {
-        "measure": str(material.held.measure),
-        "judged": _judged_on(pairs),
-        "rows": [row.as_data() for row in rows],
-        "verdict": sentence,
-        "use": use,
-        "metrics": _metrics(material, fitted),
-    }
+    return FusionReport(
+        name=name,
+        model=kind,
+        corpus=material.view.fingerprint,
+        layout=material.view.layout,
+        depth=material.pipeline.depth,
+        missing=material.missing,
+        retrievers=tuple(
+            TrainedRetriever(str(one), one.index_spec, ranking.source, ranking.signal)
+            for one, ranking in zip(material.pipeline.retrieve, material.tuning.rankings, strict=True)
+        ),
+        embedder=material.embedder,
+        exam=ExamName(material.exam.label, material.exam.fingerprint),
+        metrics=_metrics(material, fitted),
+        surefind=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        questions=HalfCounts(len(material.tuning.queries), len(material.held.queries)),
+        hyperparameters=fitted.chosen,
+        training_seconds=round(seconds, 2),
+        measure=str(material.held.measure),
+        judged=_judged_on(pairs),
+        rows=tuple(row.rounded for row in rows),
+        verdict=sentence,
+        use=use,
+    )
 
 
 def _judged_on(pairs: Sequence[tuple[Material, Fitted]]) -> str:
@@ -253,31 +249,47 @@ def static_spec(material: Material, norm: Norm, weights: Floats) -> tuple[str, s
 # ---------------------------------------------------------------- on disk
 
 
-def _save(kb: KnowledgeBase, name: str, fitted: Fitted, manifest: dict[str, Any], training: dict[str, Any]) -> None:
+def _save(kb: KnowledgeBase, fitted: Fitted, made: FusionReport, training: FusionTraining) -> None:
     """Writes the model to a temporary folder and renames it, so that a reader sees the whole old or new model."""
     folder = kb.data / "models"
-    aside = folder / f".{name}.writing"
+    aside = folder / f".{made.name}.writing"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     fitted.predictor.save(aside)
-    (aside / TRAINING).write_text(json.dumps(training, ensure_ascii=False), encoding="utf-8")
-    write_sealed(aside / MANIFEST, {**manifest, "files": list_files(aside)})
-    replace_folder(aside, folder / name)
+    (aside / TRAINING).write_text(json.dumps(to_json(training), ensure_ascii=False), encoding="utf-8")
+    write_sealed(aside / MANIFEST, to_json(replace(made, files=list_files(aside))))
+    replace_folder(aside, folder / made.name)
 
 
-def manifests(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """The manifests of all trained models, each with `changed` (reasons why it cannot be used now) and `drift` (changes
-    that do not matter). For a model that cannot be read, its name and the error."""
+@dataclass(frozen=True)
+class ListedFusion:
+    """A trained fusion, and whether it can be used now."""
+
+    report: FusionReport
+    changed: tuple[str, ...]
+    """Reasons why it cannot be used."""
+    drift: str
+    """Changes that do not matter."""
+
+
+@dataclass(frozen=True)
+class UnreadableModel:
+    name: str
+    unreadable: str
+    """Why it cannot be read."""
+
+
+def manifests(kb: KnowledgeBase) -> list[ListedFusion | UnreadableModel]:
+    """All trained fusions."""
     view = kb.reader().view
-    found: list[dict[str, Any]] = []
+    found: list[ListedFusion | UnreadableModel] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
         try:
-            manifest = read_manifest(path)
+            made, training = read_manifest(path, FusionReport)
         except StoreError as error:
-            found.append({"name": path.parent.name, "unreadable": str(error)})
+            found.append(UnreadableModel(path.parent.name, str(error)))
             continue
-        retrievers = [cast(Retriever, spec.make("retrieve", r["spec"])) for r in manifest["retrievers"]]
-        changed = differences(manifest, retrievers, manifest["depth"], view)
-        shown = {key: value for key, value in manifest.items() if key not in _LONG_KEYS}
-        found.append({**shown, "changed": changed, "drift": drift(manifest, view)})
+        retrievers = [cast(Retriever, spec.make("retrieve", one.spec)) for one in made.retrievers]
+        changed = differences(made, training.documents, retrievers, made.depth, view)
+        found.append(ListedFusion(replace(made, files=None), tuple(changed), drift(made, training.documents, view)))
     return found

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,6 +14,8 @@ from surefind.measure.permutation import permutation_p
 from surefind.measure.statistics import ALPHA, bootstrap, holm
 from surefind.types import Floats
 
+_NOT_COMPARED = (None, None, None, None)
+
 
 @dataclass(frozen=True)
 class JudgedRow:
@@ -23,19 +24,23 @@ class JudgedRow:
     mean: float
     low: float
     high: float
-    gain: float | None = None
+    gain: float | None
     """How much better the trained row is than this row; None for the trained row and for oracles."""
-    gain_low: float | None = None
-    gain_high: float | None = None
-    p: float | None = None
+    gain_low: float | None
+    gain_high: float | None
+    p: float | None
     """The p-value of the gain, after Holm's correction over all rows that are compared."""
 
     @property
     def significant(self) -> bool:
         return self.p is not None and self.p < ALPHA
 
-    def as_data(self) -> dict[str, Any]:
-        return {key: round(value, 5) if isinstance(value, float) else value for key, value in asdict(self).items()}
+    @property
+    def rounded(self) -> JudgedRow:
+        """The row as reports show it."""
+        scores = (round(value, 5) for value in (self.mean, self.low, self.high))
+        tested = (self.gain, self.gain_low, self.gain_high, self.p)
+        return JudgedRow(self.name, self.spec, *scores, *(None if one is None else round(one, 5) for one in tested))
 
 
 def compare(
@@ -53,10 +58,10 @@ def compare(
     differences = scores[:, None] - np.stack(rivals, axis=1)
     gains = bootstrap(differences, clusters=clusters)
     p = holm(permutation_p(differences, clusters)).tolist()
-    rows = [JudgedRow(name, spec, *intervals[0])]
+    rows = [JudgedRow(name, spec, *intervals[0], *_NOT_COMPARED)]
     for i, (label, text) in enumerate(others):
         rows.append(JudgedRow(label, text, *intervals[i + 1], gains[i].mean, gains[i].low, gains[i].high, p[i]))
-    return rows + [JudgedRow(label, "", *intervals[len(rows) + i]) for i, label in enumerate(oracles)]
+    return rows + [JudgedRow(label, "", *intervals[len(rows) + i], *_NOT_COMPARED) for i, label in enumerate(oracles)]
 
 
 def refusal(rows: Sequence[JudgedRow], static: int, measure: str, questions: Sequence[ExamQuery]) -> str:

@@ -2,36 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from surefind.disk.records import from_json
 from surefind.disk.replacing import replace_folder
 from surefind.disk.sealed import list_files, write_sealed
 from surefind.inference.record import RECORD, record_of
 from surefind.kb import KnowledgeBase
+from surefind.train.fusion import UnreadableModel
+from surefind.train.report import ModelReport
 
 
-def keep(model: Path, place: Path, manifest: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class ListedModel:
+    """A trained encoder or reranker, and whether documents changed since."""
+
+    report: ModelReport
+    drift: str
+    changed: tuple[str, ...] = ()
+    """Reasons why it cannot be used: none, because it works with any documents."""
+
+
+@dataclass(frozen=True)
+class StoppedTraining:
+    name: str
+    stopped: str
+    """The folder from which it continues."""
+
+
+def keep(model: Path, place: Path, manifest: Mapping[str, object]) -> None:
     """Moves a model into place by renaming, so that a reader sees the whole old or new model."""
     write_sealed(model / RECORD, {**manifest, "files": list_files(model)})
     replace_folder(model, place)
 
 
-def trained_models(kb: KnowledgeBase) -> list[dict[str, Any]]:
-    """The records of all encoders and rerankers trained here, with `changed` and `drift` like other trained models."""
+def trained_models(kb: KnowledgeBase) -> list[ListedModel | UnreadableModel]:
+    """All encoders and rerankers that were trained and tested here."""
     corpus = kb.reader().fingerprint
-    found = []
+    found: list[ListedModel | UnreadableModel] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{RECORD}")):
         record = record_of(path.parent)
-        if record.get("model") in ("encoder", "reranker"):
-            drift = "documents changed since it was trained" if record["corpus"] != corpus else ""
-            shown = {key: value for key, value in record.items() if key not in ("learnt", "files")}
-            found.append({**shown, "changed": [], "drift": drift})
+        if record.get("model") in ("encoder", "reranker") and "exam" in record:
+            try:
+                made = from_json(ModelReport, record)
+            except ValueError as error:
+                says = f"another version of Surefind trained it ({error}); train it again"
+                found.append(UnreadableModel(path.parent.name, says))
+                continue
+            drift = "documents changed since it was trained" if made.corpus != corpus else ""
+            found.append(ListedModel(made, drift))
     return found
 
 
-def stopped_trainings(kb: KnowledgeBase) -> list[dict[str, Any]]:
+def stopped_trainings(kb: KnowledgeBase) -> list[StoppedTraining]:
     """Trainings that were stopped and can be resumed, each with its folder."""
     found = sorted((kb.data / "models").glob(".*.training/checkpoint.pt"))
     names = [(path.parent.name.removeprefix(".").removesuffix(".training"), path.parent) for path in found]
-    return [{"name": name, "stopped": str(folder)} for name, folder in names]
+    return [StoppedTraining(name, str(folder)) for name, folder in names]

@@ -23,6 +23,7 @@ from surefind import __version__, spec
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.scoring import places_of
+from surefind.disk.records import to_json
 from surefind.errors import ExamError, MissingPartError, SpecError, SurefindError
 from surefind.exam.clusters import clusters_of
 from surefind.exam.model import Exam
@@ -43,6 +44,8 @@ from surefind.train.kept import keep
 from surefind.train.material import MIN_QUESTIONS
 from surefind.train.negatives import filled, mine
 from surefind.train.pairs import Pair, PassageSet, gather_pairs
+from surefind.train.report import HalfCounts, Losses, ModelReport, SearchedBy
+from surefind.types import ExamName
 from surefind.write.layout import Layout
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ def train_model(
     measure: Measure,
     report: OnProgress | None = None,
     agree: Callable[[Calls], None] | None = None,
-) -> dict[str, Any]:
+) -> ModelReport:
     """Trains a model, tests it on the held-out half, and keeps it if it is better. Returns the manifest, which is the
     report. If a language model writes questions, `agree` is called with the estimated calls first."""
     need_torch()
@@ -86,38 +89,39 @@ def fit_encoder(
     return place
 
 
-def _train(exam: Exam, material: _Material, job: TrainingJob, measure: Measure, progress: OnProgress) -> dict[str, Any]:
+def _train(exam: Exam, material: _Material, job: TrainingJob, measure: Measure, progress: OnProgress) -> ModelReport:
     start = start_folder(job, material.pipeline)
     started = time.perf_counter()
     work = material.kb.data / "models" / f".{job.name}.training"
     losses = _learn(material, job, start, work, progress)
     seconds = time.perf_counter() - started
-    rows, use, better = _judge(material, job, work / "model", measure, progress)
-    manifest = {
-        "name": job.name,
-        "model": job.kind,
-        "surefind": __version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "corpus": material.view.fingerprint,
-        "retrievers": [{"spec": str(r)} for r in material.pipeline.retrieve],
-        "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
-        "questions": {"tuning": len(material.tuning), "held_out": len(material.held)},
-        "pairs": dict(Counter(pair.source for pair in material.pairs)),
-        "start": start.name,
-        "hyperparameters": {key: value for key, value in asdict(job).items() if key not in ("kind", "name", "start")},
-        "loss": {"first": _mean(losses[:10]), "last": _mean(losses[-10:]), "steps": len(losses)},
-        "training_seconds": round(seconds, 1),
-        "measure": str(measure),
-        "rows": [row.as_data() for row in rows],
-        **use,
-        "better": better,
-    }
+    rows, sentence, use = _judge(material, job, work / "model", measure, progress)
+    made = ModelReport(
+        name=job.name,
+        model=job.kind,
+        surefind=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        corpus=material.view.fingerprint,
+        retrievers=tuple(SearchedBy(str(one)) for one in material.pipeline.retrieve),
+        exam=ExamName(exam.label, exam.fingerprint),
+        questions=HalfCounts(len(material.tuning), len(material.held)),
+        pairs=dict(Counter(pair.source for pair in material.pairs)),
+        start=start.name,
+        hyperparameters={key: value for key, value in asdict(job).items() if key not in ("kind", "name", "start")},
+        loss=Losses(_mean(losses[:10]), _mean(losses[-10:]), len(losses)),
+        training_seconds=round(seconds, 1),
+        measure=str(measure),
+        rows=tuple(row.rounded for row in rows),
+        verdict=sentence,
+        use=use,
+        better=use == rows[0].spec,
+    )
     learnt = [question_key(query.text) for query in material.tuning]
     place = material.kb.data / "models" / job.name
-    if better:
-        keep(work / "model", place, {**manifest, "learnt": learnt})
+    if made.better:
+        keep(work / "model", place, {**to_json(made), "learnt": learnt})
     shutil.rmtree(work, ignore_errors=True)
-    return manifest
+    return made
 
 
 class _Material:
@@ -260,7 +264,8 @@ def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
 
 def _judge(
     material: _Material, job: TrainingJob, model: Path, measure: Measure, progress: OnProgress
-) -> tuple[list[JudgedRow], dict[str, str], bool]:
+) -> tuple[list[JudgedRow], str, str]:
+    """The rows of the table, the verdict and the pipeline to use."""
     plain = material.pipeline
     final = material.kb.data / "models" / job.name
     rivals = {f"{plain.name or 'the pipeline'} as it is": plain}
@@ -285,7 +290,7 @@ def _judge(
     )
     best = max(range(1, len(rows)), key=lambda i: rows[i].mean)
     sentence, use = verdict(rows, best, str(measure))
-    return rows, {"verdict": sentence, "use": use}, use == rows[0].spec
+    return rows, sentence, use
 
 
 def _available(pipeline: Pipeline, kb: KnowledgeBase) -> bool:

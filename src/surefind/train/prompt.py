@@ -24,6 +24,7 @@ import numpy as np
 from surefind import __version__
 from surefind.bench.engine import OWNER
 from surefind.bench.scoring import places_of
+from surefind.disk.records import to_json
 from surefind.errors import ExamError, SpecError, SurefindError, choices
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.relocate import relocate
@@ -43,7 +44,8 @@ from surefind.protocols import OnProgress
 from surefind.rerank.llm_listwise import LLMListwise
 from surefind.search.pipeline import Pipeline
 from surefind.store.lock import training_lock
-from surefind.types import Chunk, Query, Rankings
+from surefind.train.report import ListwiseReport, PromptFailure, SampledQuestions
+from surefind.types import Chunk, ExamName, Query, Rankings
 
 STEPS = ("llm_listwise", "llm_weights")
 MIN_RECALL, FAILED = 0.5, 0.3
@@ -126,12 +128,12 @@ class ListwiseTrainer:
         out = again * 8 * self.stage.keep + rounds * _MAX_TOKENS
         return Calls(self.stage.model or "", again + rounds, int((again + rounds) * 1.3 * chunk), out)
 
-    def train(self, name: str) -> dict[str, Any]:
+    def train(self, name: str) -> ListwiseReport:
         check_name(name, "llm_listwise")
         with training_lock(self.kb.data, name):
             return self._train(name)
 
-    def _train(self, name: str) -> dict[str, Any]:
+    def _train(self, name: str) -> ListwiseReport:
         rankings = self._retrieve()
         before = self._recall(rankings, self.stage.top)
         rows = np.flatnonzero(before >= MIN_RECALL).tolist()
@@ -146,28 +148,28 @@ class ListwiseTrainer:
         learnt = tuple(question_key(query.text) for query in self.queries)
         made = TrainedPrompt(name, "llm_listwise", learnt, system, example)
         spec = str(self.stage.replace(mode="meta" if system else "one_shot", trained=name))
-        summary = {
-            "name": name,
-            "step": "llm_listwise",
-            "exam": {"name": self.exam.label, "fingerprint": self.exam.fingerprint},
-            "surefind": __version__,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            "corpus": self._view.fingerprint,
-            "pipeline": str(self.pipeline),
-            "questions": {"sampled": len(self.queries), "reranked": len(rows)},
-            "failures": log,
-            "hardest": self.queries[hardest.row].text if hardest else "",
-            "system_prompt": system,
-            "use": spec if hardest else "",
-        }
+        report = ListwiseReport(
+            name=name,
+            step="llm_listwise",
+            exam=ExamName(self.exam.label, self.exam.fingerprint),
+            surefind=__version__,
+            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            corpus=self._view.fingerprint,
+            pipeline=str(self.pipeline),
+            questions=SampledQuestions(len(self.queries), len(rows)),
+            failures=tuple(log),
+            hardest=self.queries[hardest.row].text if hardest else "",
+            system_prompt=system,
+            use=spec if hardest else "",
+        )
         if hardest:
-            save_prompt(self.kb.data / "models", made, summary)
-        return summary
+            save_prompt(self.kb.data / "models", made, to_json(report))
+        return report
 
-    def _improve(self, rows: Sequence[int], rankings: Rankings, before: Any) -> tuple[str, list[dict[str, Any]]]:
+    def _improve(self, rows: Sequence[int], rankings: Rankings, before: Any) -> tuple[str, list[PromptFailure]]:
         """The meta-prompting loop: each failure under the current prompt may change the prompt for later questions."""
         system, place = "", 0
-        log: list[dict[str, Any]] = []
+        log: list[PromptFailure] = []
         while place < len(rows) and len(log) < self.rounds:
             wave = rows[place : place + _WAVE]
             self._progress("Improving the prompt", place, len(rows))
@@ -176,9 +178,8 @@ class ListwiseTrainer:
                 place += len(wave)
                 continue
             first = failures[0]
-            improved = self._improved(first, rankings, system)
-            log.append({"query": self.queries[first.row].text, "gap": round(first.gap, 4), **improved})
-            system = improved["system_prompt"] or system
+            log.append(self._improved(first, rankings, system))
+            system = log[-1].system_prompt or system
             place = rows.index(first.row) + 1
         return system, log
 
@@ -220,7 +221,7 @@ class ListwiseTrainer:
                 failures.append(RankingFailure(row, float(before[row] - after), tuple(ids[row].tolist())))
         return failures
 
-    def _improved(self, failure: RankingFailure, rankings: Rankings, system: str) -> dict[str, str]:
+    def _improved(self, failure: RankingFailure, rankings: Rankings, system: str) -> PromptFailure:
         """The model's analysis of a failure and its better system prompt; "" if it gave no usable one."""
         head = rankings.row(failure.row)[0].tolist()
         relevant = self._relevant(failure.row, head)
@@ -241,10 +242,12 @@ class ListwiseTrainer:
         found = {} if isinstance(answer, SurefindError) else read_object(answer.text) or {}
         written = found.get("system_prompt")
         usable = isinstance(written, str) and len(written) >= 20 and len(written.split()) <= 2 * _WORDS
-        return {
-            "failure_analysis": str(found.get("failure_analysis", ""))[:2000],
-            "system_prompt": str(written).strip() if usable else "",
-        }
+        return PromptFailure(
+            query=self.queries[failure.row].text,
+            gap=round(failure.gap, 4),
+            failure_analysis=str(found.get("failure_analysis", ""))[:2000],
+            system_prompt=str(written).strip() if usable else "",
+        )
 
     def _example(self, failure: RankingFailure, rankings: Rankings) -> RankedExample:
         """An example with the right order: the relevant passages first, then the others in their old order."""

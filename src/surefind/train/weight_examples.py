@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from surefind import __version__
+from surefind.disk.records import to_json
 from surefind.exam.model import Exam
 from surefind.fuse.learned import question_key
 from surefind.fuse.support.weighing import distributions, labels
@@ -23,6 +23,8 @@ from surefind.protocols import OnProgress
 from surefind.store.lock import training_lock
 from surefind.train.material import best_static, gather, simplex
 from surefind.train.prompt import check_name
+from surefind.train.report import ExamplesReport, TuningQuestions, WeighedQuestion
+from surefind.types import ExamName
 
 EXAMPLES = 6
 """Most examples in a prompt."""
@@ -35,8 +37,8 @@ def weigh_examples(
     name: str,
     measure: Measure,
     report: OnProgress | None = None,
-) -> dict[str, Any]:
-    """Chooses and saves the examples; returns a summary."""
+) -> ExamplesReport:
+    """Chooses and saves the examples; returns the report."""
     check_name(name, "llm_weights")
     with training_lock(kb.data, name):
         return _weighed(kb, exam, retrieve, name, measure, report)
@@ -44,7 +46,7 @@ def weigh_examples(
 
 def _weighed(
     kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: OnProgress | None
-) -> dict[str, Any]:
+) -> ExamplesReport:
     material = gather(kb, exam, retrieve, measure, report=report)
     half = material.tuning
     candidates = simplex(len(half.rankings))
@@ -66,19 +68,19 @@ def _weighed(
         )
         for at, row in list(chosen.items())[:EXAMPLES]
     )
-    summary = {
-        "name": name,
-        "step": "llm_weights",
-        "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
-        "surefind": __version__,
-        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "corpus": material.view.fingerprint,
-        "pipeline": material.joined,
-        "questions": {"tuning": len(half.queries)},
-        "examples": [{"query": one.query, "weights": dict(one.weights)} for one in weighed],
-        "use": f"{material.joined} >> llm_weights(examples={name})" if weighed else "",
-    }
+    made = ExamplesReport(
+        name=name,
+        step="llm_weights",
+        exam=ExamName(exam.label, exam.fingerprint),
+        surefind=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        corpus=material.view.fingerprint,
+        pipeline=material.joined,
+        questions=TuningQuestions(len(half.queries)),
+        examples=tuple(WeighedQuestion(one.query, dict(one.weights)) for one in weighed),
+        use=f"{material.joined} >> llm_weights(examples={name})" if weighed else "",
+    )
     if weighed:
         learnt = tuple(question_key(query.text) for query in half.queries)
-        save_prompt(kb.data / "models", TrainedPrompt(name, "llm_weights", learnt, weighed=weighed), summary)
-    return summary
+        save_prompt(kb.data / "models", TrainedPrompt(name, "llm_weights", learnt, weighed=weighed), to_json(made))
+    return made

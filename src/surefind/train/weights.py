@@ -8,7 +8,7 @@ scalings of `weighted` are tried. For an equal score, the current weight is kept
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +24,8 @@ from surefind.search.pipeline import Pipeline
 from surefind.train.fusion import NDCG
 from surefind.train.judge import compare, refusal, verdict
 from surefind.train.material import NORMS, Half, Missing, gather, simplex
-from surefind.types import Floats
+from surefind.train.report import HalfCounts, WeightsReport
+from surefind.types import ExamName, Floats
 
 COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
 FINE = np.round(np.arange(-0.08, 0.081, 0.02), 2)
@@ -39,7 +40,7 @@ def train_weights(
     measure: Measure = NDCG,
     missing: Missing | Literal["auto"] = "auto",
     report: OnProgress | None = None,
-) -> dict[str, Any]:
+) -> WeightsReport:
     missing = "score" if missing == "auto" else missing
     material = gather(kb, exam, retrieve, measure, missing, report)
     progress: OnProgress = report or (lambda what, done, total: None)
@@ -65,19 +66,20 @@ def train_weights(
     sentence, use = refusal(rows, rival, str(measure), held.queries), ""
     if not sentence:
         sentence, use = verdict(rows, rival, str(measure))
-    return {
-        "weights": weights.tolist(),
-        "norm": norm,
-        "useless": [short(Pipeline((r,))) for r, w in zip(material.pipeline.retrieve, weights, strict=True) if not w],
-        "spec": spec,
-        "exam": {"name": exam.label, "fingerprint": exam.fingerprint},
-        "questions": {"tuning": len(material.tuning.queries), "held_out": len(held.queries)},
-        "measure": str(measure),
-        "tuning_mean": round(tuned, 5),
-        "rows": [row.as_data() for row in rows],
-        "verdict": sentence,
-        "use": use,
-    }
+    idle = (one for one, weight in zip(material.pipeline.retrieve, weights, strict=True) if not weight)
+    return WeightsReport(
+        weights=tuple(weights.tolist()),
+        norm=norm,
+        useless=tuple(short(Pipeline((one,))) for one in idle),
+        spec=spec,
+        exam=ExamName(exam.label, exam.fingerprint),
+        questions=HalfCounts(len(material.tuning.queries), len(held.queries)),
+        measure=str(measure),
+        tuning_mean=round(tuned, 5),
+        rows=tuple(row.rounded for row in rows),
+        verdict=sentence,
+        use=use,
+    )
 
 
 def search(half: Half, norm: Norm) -> tuple[Floats, float]:

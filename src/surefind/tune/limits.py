@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from surefind.bench.llm_value import cost_of
+from surefind.bench.timing import Timing
 
 
 @dataclass(frozen=True)
@@ -25,12 +23,12 @@ class TuningLimits:
     def needs_timing(self) -> bool:
         return self.p95_ms is not None or self.cost_per_1k is not None
 
-    def exceeded(self, timing: Mapping[str, Any], index_bytes: int) -> str:
-        """Which limit a configuration is beyond, or an empty string."""
-        if self.p95_ms is not None and timing["p95"] > self.p95_ms:
-            return f"p95 {timing['p95']:.0f} ms is above {self.p95_ms:g} ms"
-        if self.cost_per_1k is not None and cost_of(timing) > self.cost_per_1k:
-            return f"${cost_of(timing):.2f} per 1,000 queries is above ${self.cost_per_1k:g}"
+    def exceeded(self, timing: Timing | None, index_bytes: int) -> str:
+        """Which limit a configuration is beyond, or an empty string. `timing` may be None if no limit needs it."""
+        if timing and self.p95_ms is not None and timing.p95 > self.p95_ms:
+            return f"p95 {timing.p95:.0f} ms is above {self.p95_ms:g} ms"
+        if timing and self.cost_per_1k is not None and timing.cost_per_1k > self.cost_per_1k:
+            return f"${timing.cost_per_1k:.2f} per 1,000 queries is above ${self.cost_per_1k:g}"
         if self.index_mb is not None and index_bytes > self.index_mb * 1e6:
             return f"{index_bytes / 1e6:.1f} MB of indexes are above {self.index_mb:g} MB"
         return ""

@@ -19,6 +19,7 @@ from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan, distinct
 from surefind.bench.prior_table import known
 from surefind.bench.recommendation import Recommendation, chooses, recommend
+from surefind.bench.timing import Timing
 from surefind.bench.verdict import fastest
 from surefind.errors import ExamError
 from surefind.exam.clusters import clusters_of
@@ -200,9 +201,7 @@ class Tuner:
             return
         equal = [finalists[i] for i in chosen.equals]
         timed = self._bench.latency(Plan(tuple(equal), self._timing_exam(), (self._measure,)))
-        latency: list[dict[str, object]] = [{} for _ in finalists]
-        for i, times in zip(chosen.equals, timed, strict=True):
-            latency[i] = times
+        latency = dict(zip(chosen.equals, timed, strict=True))
         reranked = [bool(one.pipeline.rerank) for one in finalists]
         self.found.winner = finalists[fastest(chosen, latency, reranked)]
 
@@ -211,7 +210,7 @@ class Tuner:
         if not self._limits.any or not contenders:
             return list(contenders)
         self._bench.build(Plan(tuple(contenders), self._timing_exam(), (self._measure,)))
-        latency: list[dict[str, object]] = [{} for _ in contenders]
+        latency: Sequence[Timing | None] = [None] * len(contenders)
         if self._limits.needs_timing:
             latency = self._bench.latency(Plan(tuple(contenders), self._timing_exam(), (self._measure,)))
         kept = [contenders[0]]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from surefind.bench.prior_table import collections
 from surefind.bench.recommendation import describe
+from surefind.disk.records import to_json
 from surefind.measure.statistics import Interval
 from surefind.tune.race import Race
 from surefind.tune.search import MIN_HALF, Confirmed, Standing, Tuned
@@ -52,13 +54,25 @@ def leaderboard(found: Tuned) -> Table:
     table.add_column("questions", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
     for row in rows(found)[: 4 * _MAX_LISTED]:
-        table.add_row(row["name"], f"{row['mean']:.3f}", str(row["questions"]), row["status"])
+        table.add_row(row.name, f"{row.mean:.3f}", str(row.questions), row.status)
     return table
 
 
-def rows(found: Tuned) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class CandidateRow:
+    name: str
+    spec: str
+    layout: str
+    mean: float
+    questions: int
+    """How many it was asked."""
+    status: str
+    """What became of it; empty for a survivor that did not win."""
+
+
+def rows(found: Tuned) -> list[CandidateRow]:
     """Every candidate with its mean, the questions it was asked, and what became of it. Survivors come first."""
-    every: dict[str, dict[str, Any]] = {}
+    every: dict[str, CandidateRow] = {}
     for contenders, race in found.races:
         dropped = {drop.candidate: drop for drop in race.drops}
         for i, one in enumerate(contenders):
@@ -66,18 +80,13 @@ def rows(found: Tuned) -> list[dict[str, Any]]:
                 continue
             drop = dropped.get(i)
             status = f"dropped: {drop.difference:+.3f} against {contenders[drop.leader].name}" if drop else ""
-            every[str(one)] = {
-                "name": one.name,
-                "spec": str(one.pipeline),
-                "layout": str(one.layout or ""),
-                "mean": round(float(race.means[i]), 5),
-                "questions": int(race.questions[i]),
-                "status": status,
-            }
-    if found.winner is not None and str(found.winner) in every:
-        every[str(found.winner)]["status"] = "winner"
+            mean, asked = round(float(race.means[i]), 5), int(race.questions[i])
+            every[str(one)] = CandidateRow(one.name, str(one.pipeline), str(one.layout or ""), mean, asked, status)
+    winner = str(found.winner)
+    if winner in every:
+        every[winner] = replace(every[winner], status="winner")
     order = {"winner": 0, "": 1}
-    return sorted(every.values(), key=lambda row: (order.get(row["status"], 2), -row["mean"]))
+    return sorted(every.values(), key=lambda row: (order.get(row.status, 2), -row.mean))
 
 
 def result(found: Tuned) -> Iterator[str]:
@@ -122,7 +131,8 @@ def unconfirmed(name: str, questions: int, same: bool) -> str:
     return f"{can}. {cannot}. {done}.{way}"
 
 
-def as_data(found: Tuned) -> dict[str, Any]:
+def as_json(found: Tuned) -> dict[str, Any]:
+    """The result for `--json`."""
     confirmed = found.confirmed
     return {
         "measure": found.measure,
@@ -133,7 +143,7 @@ def as_data(found: Tuned) -> dict[str, Any]:
             "spec": str(found.winner.pipeline),
             "layout": str(found.winner.layout or ""),
         },
-        "rows": rows(found),
+        "rows": to_json(rows(found)),
         "over": found.over,
         "confirmed": None
         if confirmed is None

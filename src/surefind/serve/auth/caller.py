@@ -5,15 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
 
-from surefind.access import EVERYTHING, Access, checked_name
-from surefind.errors import SurefindError, UsageError
+from surefind.access import EVERYTHING, SCOPES, Access, Scope, checked_name
+from surefind.errors import ForbiddenError, SurefindError, UsageError
 
-Scope = Literal["read", "write", "review", "admin"]
-"""read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
-SCOPES: tuple[Scope, ...] = get_args(Scope)
-"""In this order each scope includes those before it: nobody can review what they may not open."""
 ANYONE = "anyone on this machine"
 """The name of all callers of an open server."""
 TOKEN = "oidc:"
@@ -22,10 +17,6 @@ TOKEN = "oidc:"
 
 class NotAuthenticatedError(SurefindError):
     """The caller did not prove who it is."""
-
-
-class ForbiddenError(SurefindError):
-    """The caller is known and may not do this."""
 
 
 class UnwritableError(SurefindError):

@@ -13,7 +13,8 @@ import secrets
 import time
 
 from surefind.access import EVERYTHING
-from surefind.serve.auth.caller import ForbiddenError, UnwritableError
+from surefind.errors import ForbiddenError
+from surefind.serve.auth.caller import UnwritableError
 from surefind.serve.auth.keys import Key, Keys
 
 LASTS = 15 * 60

@@ -11,7 +11,8 @@ from surefind.errors import UsageError
 from surefind.running.cache import BoundedCache
 from surefind.serve.auth.caller import ANYONE, Caller, NotAuthenticatedError
 from surefind.serve.auth.keys import Keys
-from surefind.serve.auth.tokens import Oidc, Tokens
+from surefind.serve.auth.tokens import Tokens
+from surefind.settings.serve import Oidc
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _FAILURES, _WINDOW = 20, 60.0

@@ -16,12 +16,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from surefind.access import checked_name
+from surefind.access import SCOPES, Scope, checked_name
 from surefind.errors import ConfigError, UsageError
-from surefind.serve.auth.caller import SCOPES, TOKEN, Caller, NotAuthenticatedError, Scope, claimed_groups
+from surefind.serve.auth.caller import TOKEN, Caller, NotAuthenticatedError, claimed_groups
+from surefind.settings.serve import Oidc
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 _LEEWAY = 30
@@ -31,30 +31,6 @@ _DOWNLOAD_EVERY_SECONDS = 60.0
 """Seconds between two downloads of the provider's keys: an unknown key id must not make one for each request."""
 _PROVIDER_SECONDS = 10.0
 """Seconds to wait for the provider."""
-
-
-@dataclass(frozen=True)
-class Oidc:
-    issuer: str
-    audience: str
-    groups_claim: str = "groups"
-    jwks_url: str = ""
-    """Where the provider's public keys are; found through the issuer if empty."""
-    scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The groups that have a scope. Every valid token may read."""
-
-    def __post_init__(self) -> None:
-        for name in ("issuer", "jwks_url"):
-            url = getattr(self, name)
-            if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
-                raise ConfigError(f"{name} below [serve.oidc] must be an https address, not {url!r}.")
-        if not self.issuer or not self.audience:
-            raise ConfigError("[serve.oidc] needs an issuer and an audience.")
-        if {"#", "?"} & set(self.issuer):
-            raise ConfigError(f"issuer below [serve.oidc] must be an address without ? and #, not {self.issuer!r}.")
-        wrong = self.scopes.keys() - set(SCOPES)
-        if wrong:
-            raise ConfigError(f"[serve.oidc] has no scope {min(wrong)!r}. Choices: {', '.join(SCOPES)}.")
 
 
 class Tokens:

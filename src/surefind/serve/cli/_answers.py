@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,6 +12,7 @@ from surefind.errors import ExamError, QueryError, UsageError
 from surefind.serve.cli._common import console, print_json, progress, tell_problems
 
 if TYPE_CHECKING:
+    from surefind.bench.answers_report import AnswersReport
     from surefind.bench.plan import Plan
     from surefind.kb import KnowledgeBase
 
@@ -39,23 +40,25 @@ def bench_answers(
     from surefind.bench.answers import measure_answers
     from surefind.bench.answers_page import write_answers
     from surefind.bench.saved import report_folder
+    from surefind.disk.records import to_json
     from surefind.kb import KnowledgeBase
 
     without = questions_of(unanswerable) if unanswerable else []
-    reports: list[dict[str, Any]] = []
+    reports: list[tuple[AnswersReport, Path]] = []
     with progress(quiet=as_json) as report, KnowledgeBase.open(kb) as base:
         tell_problems(base)
         planned = plans(base)
         for plan in planned:
             made = measure_answers(base, plan, without, command, report)
             folder = out / plan.exam.name if out and len(planned) > 1 else out
-            page = write_answers(made, folder or report_folder(base.data, made))
-            reports.append({**made, "page": str(page)})
+            page = write_answers(made, folder or report_folder(base.data, made.exam.name, made.created))
+            reports.append((made, page))
     if as_json:
-        print_json(reports[0] if len(reports) == 1 else {"reports": reports})
+        shown = [{**to_json(made), "page": str(page)} for made, page in reports]
+        print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return
-    for made in reports:
-        _show(made)
+    for made, page in reports:
+        _show(made, page)
 
 
 def questions_of(path: Path) -> list[str]:
@@ -74,13 +77,13 @@ def questions_of(path: Path) -> list[str]:
     return found
 
 
-def _show(made: dict[str, Any]) -> None:
+def _show(made: AnswersReport, page: Path) -> None:
     """Prints a row for each figure and a column for each pipeline, in as many tables as the screen needs."""
     from rich.table import Table
 
-    from surefind.bench.answers_page import LEGEND, about, best_first, cells, heads, row_name
+    from surefind.bench.answers_page import LEGEND, about, cells, heads, row_name
 
-    screen, rows = console(), best_first(made)
+    screen, rows = console(), made.ordered
     typer.echo(about(made))
     fit = max(1, (screen.width - _HEAD) // _COLUMN)
     for at in range(0, len(rows), fit):
@@ -93,4 +96,4 @@ def _show(made: dict[str, Any]) -> None:
             table.add_row(*figures)
         screen.print(table)
     typer.echo(LEGEND)
-    typer.echo(f"Report: {made['page']}")
+    typer.echo(f"Report: {page}")

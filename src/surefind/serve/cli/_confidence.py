@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -11,6 +11,7 @@ from surefind.serve.cli._common import console, print_json, progress, tell_probl
 from surefind.serve.cli._money import agree
 
 if TYPE_CHECKING:
+    from surefind.calibrate.report import ConfidenceReport
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
 
@@ -33,6 +34,7 @@ def calibrate_confidence(
     from surefind.calibrate import confidence
     from surefind.calibrate.page import render
     from surefind.calibrate.run import success_of
+    from surefind.disk.records import to_json
     from surefind.exam.formats.questions import read_questions
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
@@ -45,11 +47,11 @@ def calibrate_confidence(
         wanted = parse_measure(success) if success else success_of(questions, 1)
         plan = confidence.plan_of(chosen, questions, wanted)
         agree(base, llm_calls(base, plan) * 2, *money, as_json)
-        made = confidence.calibrate_confidence(base, plan, without, target, report)
-    page = Path(made["file"]).with_suffix(".html")
+        made, file = confidence.calibrate_confidence(base, plan, without, target, report)
+    page = file.with_suffix(".html")
     page.write_text(render(made), encoding="utf-8")
     if as_json:
-        print_json(made)
+        print_json({**to_json(made), "file": str(file)})
     else:
         _show(made, page)
 
@@ -62,39 +64,39 @@ def exam_of(base: KnowledgeBase, name: str) -> Exam:
     return load_exam(base.folder, name) if name else standing_exam(base, base.reader())
 
 
-def _show(made: dict[str, Any], page: Path) -> None:
+def _show(made: ConfidenceReport, page: Path) -> None:
     from rich.table import Table
 
     from surefind.calibrate.page import sentence
 
-    counts = made["questions"]
+    counts = made.questions
     typer.echo(
-        f"{made['exam']['name']}: {counts['exam']} questions, and {counts['unanswerable']} that no document answers. "
-        f"The first hit is right for {made['right']:.0%} of those with an answer ({made['success']})."
+        f"{made.exam.name}: {counts.exam} questions, and {counts.unanswerable} that no document answers. "
+        f"The first hit is right for {made.right:.0%} of those with an answer ({made.success})."
     )
     table = Table(box=None, pad_edge=False)
     table.add_column("held-out questions")
     for heading in ("calibration error", "of a perfect one", "Brier", "AUC"):
         table.add_column(heading, justify="right")
-    for name, found in (("calibrated", made["held_out"]), ("built-in", made["builtin"])):
-        auc = "–" if found["auc"] is None else f"{found['auc']:.3f}"
-        table.add_row(name, f"{found['error']:.3f}", f"{found['error_by_chance']:.3f}", f"{found['brier']:.3f}", auc)
+    for name, found in (("calibrated", made.held_out), ("built-in", made.builtin)):
+        auc = "–" if found.auc is None else f"{found.auc:.3f}"
+        table.add_row(name, f"{found.error:.3f}", f"{found.error_by_chance:.3f}", f"{found.brier:.3f}", auc)
     console().print(table)
     typer.echo(sentence(made))
     typer.echo(
-        f"What changed: for the questions with an answer, searches were {made['mean']['builtin']:.2f} sure on average, "
-        f"and are {made['mean']['held_out']:.2f} sure now; {made['right']:.2f} of their first hits are right."
+        f"What changed: for the questions with an answer, searches were {made.mean.builtin:.2f} sure on average, "
+        f"and are {made.mean.held_out:.2f} sure now; {made.right:.2f} of their first hits are right."
     )
     typer.echo(_proposal(made))
     typer.echo(f"Searches with this pipeline use it from now on. Reliability diagram: {page}")
 
 
-def _proposal(made: dict[str, Any]) -> str:
-    found = made["proposed"]
+def _proposal(made: ConfidenceReport) -> str:
+    found = made.proposed
     if found is None:
         return "No min_confidence makes as many of the shown first hits right as --beta wants."
     return (
-        f"With min_confidence = {found['min_confidence']:g}, {found['target']:.0%} of the shown first hits are right "
-        f"on these questions: it hides {found['right_hidden']:.0%} of the right ones and shows "
-        f"{found['wrong_shown']:.0%} of the wrong ones."
+        f"With min_confidence = {found.min_confidence:g}, {found.target:.0%} of the shown first hits are right "
+        f"on these questions: it hides {found.right_hidden:.0%} of the right ones and shows "
+        f"{found.wrong_shown:.0%} of the wrong ones."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,7 @@ from surefind.serve.cli._common import console
 
 if TYPE_CHECKING:
     from surefind.exam.model import Exam
+    from surefind.train.report import Judged
 
 ExamName = Annotated[
     str,
@@ -29,22 +30,20 @@ def load_exam(kb: Path, name: str) -> Exam:
     return ExamStore(kb.resolve() / DATA_FOLDER / "exams").load(name)
 
 
-def say_questions(made: dict[str, Any]) -> None:
-    counts = made["questions"]
-    typer.echo(
-        f"{made['exam']['name']}: {counts['tuning']} questions for training, {counts['held_out']} held out for testing."
-    )
+def say_questions(made: Judged) -> None:
+    counts = made.questions
+    typer.echo(f"{made.exam.name}: {counts.tuning} questions for training, {counts.held_out} held out for testing.")
 
 
-def show_table(made: dict[str, Any]) -> None:
+def show_table(made: Judged, of: str = "the held-out half") -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    table.add_column(made.get("judged", "the held-out half"))
-    for heading in (f"{made['measure']} [95%]", "gain [95%]", "p (Holm)"):
+    table.add_column(of)
+    for heading in (f"{made.measure} [95%]", "gain [95%]", "p (Holm)"):
         table.add_column(heading, justify="right")
-    for row in made["rows"]:
-        gain = "" if row["gain"] is None else f"{row['gain']:+.3f} [{row['gain_low']:+.3f}, {row['gain_high']:+.3f}]"
-        p = "" if row["p"] is None else f"{row['p']:.4f}"
-        table.add_row(row["name"], f"{row['mean']:.3f} [{row['low']:.3f}, {row['high']:.3f}]", gain, p)
+    for row in made.rows:
+        gain = "" if row.gain is None else f"{row.gain:+.3f} [{row.gain_low:+.3f}, {row.gain_high:+.3f}]"
+        p = "" if row.p is None else f"{row.p:.4f}"
+        table.add_row(row.name, f"{row.mean:.3f} [{row.low:.3f}, {row.high:.3f}]", gain, p)
     console().print(table)

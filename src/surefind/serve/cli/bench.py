@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.errors import UsageError
-from surefind.serve.bench_plan import compared, plan_for
 from surefind.serve.cli import _complete
 from surefind.serve.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
 from surefind.serve.cli._answers import bench_answers, check_options
@@ -22,6 +21,7 @@ from surefind.serve.cli.search import Depth, Fuse, Rerank, Retrieve, choose
 
 if TYPE_CHECKING:
     from surefind.access import Access
+    from surefind.bench.adopting import Adoption
     from surefind.bench.plan import Plan
     from surefind.bench.run import Finished
     from surefind.exam.model import Exam
@@ -146,7 +146,8 @@ def bench(
     a stopped run starts again.
     """
     from surefind.access import Access
-    from surefind.bench.check import check_report, read_baseline
+    from surefind.bench.check import check_report, read_baseline, save_baseline
+    from surefind.bench.comparing import compared, plan_for
     from surefind.bench.run import beir_base
     from surefind.fitness.check import check_calls, require_fit
     from surefind.kb import KnowledgeBase
@@ -200,12 +201,12 @@ def bench(
     reports = [one.report for one in finished]
     outcome = check_report(reports[0], baseline) if baseline and reports else None
     if save and reports:
-        _save(reports[0], save)
+        save_baseline(reports[0], save)
     failed = bool(outcome and outcome.failed)
     adopt = partial(adopt_recommended, kb, reports[0], (budget, yes), as_json) if use and not failed else None
     if not dry_run:
         _show(finished, pages, outcome, as_json, adopt)
-    if len(reports) == 1 and len(reports[0]["rows"]) > 1 and not (as_json or adopt or failed or beir):
+    if len(reports) == 1 and len(reports[0].rows) > 1 and not (as_json or adopt or failed or beir):
         say_how_to_adopt(kb, reports[0], out)
     if failed:
         if use:
@@ -277,23 +278,13 @@ def _write(kb: KnowledgeBase, finished: Finished, out: Path | None, runs: bool) 
     from surefind.bench.saved import report_folder
 
     report = finished.report
-    folder = out or report_folder(kb.data, report)
+    folder = out or report_folder(kb.data, report.exam.name, report.created)
     page = write_files(report, folder)
     if runs and finished.outcome:
         outcome = finished.outcome
-        names = [row["name"] for row in report["rows"]]
-        write_runs(
-            folder / "runs", names, outcome.rankings, report["query_ids"], [view.spans() for view in outcome.views]
-        )
+        spans = [view.spans() for view in outcome.views]
+        write_runs(folder / "runs", [row.name for row in report.rows], outcome.rankings, report.query_ids, spans)
     return page
-
-
-def _save(report: dict[str, Any], path: Path) -> None:
-    from surefind.disk.sealed import write_sealed
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    slim = {key: value for key, value in report.items() if key not in ("queries", "chunks")}
-    write_sealed(path, slim)
 
 
 def _show(
@@ -301,20 +292,22 @@ def _show(
     pages: list[Path],
     outcome: Any,
     as_json: bool,
-    adopt: Callable[[], dict[str, Any]] | None,
+    adopt: Callable[[], Adoption] | None,
 ) -> None:
     """Prints the reports and the outcome of the check. The table is printed before `adopt`, which may fail."""
     if as_json:
+        from surefind.disk.records import to_json
+
         more = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
-        more |= {"adopted": adopt()} if adopt else {}
-        shown = [{**one.report, "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
+        more |= {"adopted": to_json(adopt())} if adopt else {}
+        shown = [{**to_json(one.report), "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
         print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return
     from surefind.bench.terminal import show
 
     for one, page in zip(finished, pages, strict=True):
         if one.outcome is None:
-            since = one.report["created"]
+            since = one.report.created
             typer.echo(f"Nothing changed since {since}: this is the cached report (--fresh runs again).")
         show(one.report, console())
         typer.echo(f"Report: {page}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -14,6 +14,7 @@ from surefind.serve.cli._common import HERE, Folder, Json, console, print_json, 
 from surefind.serve.cli._money import Budget, Yes, agree
 
 if TYPE_CHECKING:
+    from surefind.calibrate.report import SkipResult, ThresholdReport
     from surefind.confidence.measures import When
     from surefind.kb import KnowledgeBase
     from surefind.measure.thresholds import Rule
@@ -135,7 +136,9 @@ def calibrate(
         agree(base, llm_calls(base, plan), budget, yes, as_json)
         made = run(base, plan, name, cast("When", when), beta, confidence, most, report, cast("Rule", rule))
     if as_json:
-        print_json(made)
+        from surefind.disk.records import to_json
+
+        print_json(to_json(made))
     else:
         _show(made)
 
@@ -155,67 +158,67 @@ def _before(base: KnowledgeBase, text: str) -> Pipeline:
     return replace(current.pipeline, rerank=(), name="")
 
 
-def _show(made: dict[str, Any]) -> None:
+def _show(made: ThresholdReport) -> None:
     from surefind.calibrate.run import sentence
 
-    counts = made["questions"]
-    typer.echo(f"{made['exam']['name']}: the threshold is chosen on {counts['tuning']} questions and checked on "
-               f"{counts['held_out']} others. Success: {made['success']}.")  # fmt: skip
+    counts = made.questions
+    typer.echo(f"{made.exam.name}: the threshold is chosen on {counts.tuning} questions and checked on "
+               f"{counts.held_out} others. Success: {made.success}.")  # fmt: skip
     _table(made)
-    order = "the smallest that passes is taken (eq. 32)" if made["rule"] == "eq32" else "the first that fails ends it"
-    typer.echo(f"\nThresholds of {made['when']}, tested from the largest down; {order}:")
+    order = "the smallest that passes is taken (eq. 32)" if made.rule == "eq32" else "the first that fails ends it"
+    typer.echo(f"\nThresholds of {made.when}, tested from the largest down; {order}:")
     _curve(made)
     typer.echo(sentence(made))
-    typer.echo(f"Pipeline: {made['path']} >> conditional(stage={made['stage']}, calibrated={made['name']})")
+    typer.echo(f"Pipeline: {made.path} >> conditional(stage={made.stage}, calibrated={made.name})")
 
 
-def _table(made: dict[str, Any]) -> None:
+def _table(made: ThresholdReport) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     table.add_column("held-out half")
-    headings = ("τ", "skipped", f"{made['success']} of skipped", made["quality"], "gain kept", "s saved", "$/1k saved")
+    headings = ("τ", "skipped", f"{made.success} of skipped", made.quality, "gain kept", "s saved", "$/1k saved")
     for heading in headings:
         table.add_column(heading, justify="right")
-    for row in made["rows"]:
-        found, rate = row["held_out"], row["held_out"]["skip_rate"]
+    for row in made.rows:
+        found, rate = row.held_out, row.held_out.skip_rate
         table.add_row(
-            row["when"] + (" *" if row["when"] == made["when"] else ""),
-            "none" if row["below"] is None else f"{row['below']:.3f}",
+            row.when + (" *" if row.when == made.when else ""),
+            "none" if row.below is None else f"{row.below:.3f}",
             f"{rate:.0%}",
             _success(found),
-            f"{found['quality']['conditional']:.3f}",
+            f"{found.quality.conditional:.3f}",
             _kept(found),
-            f"{rate * made['seconds']:.3f} of {made['seconds']:.3f}",
-            f"{1000 * rate * made['dollars']:.2f}",
+            f"{rate * made.seconds:.3f} of {made.seconds:.3f}",
+            f"{1000 * rate * made.dollars:.2f}",
         )
     console().print(table)
-    quality = made["rows"][0]["held_out"]["quality"]
-    typer.echo(f"{made['quality']} without reranking {quality['never']:.3f}, always reranking {quality['always']:.3f}. "
+    quality = made.rows[0].held_out.quality
+    typer.echo(f"{made.quality} without reranking {quality.never:.3f}, always reranking {quality.always:.3f}. "
                "* is saved.")  # fmt: skip
 
 
-def _curve(made: dict[str, Any]) -> None:
+def _curve(made: ThresholdReport) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("τ", "skipped", "success", "at least", "held out: skipped", "success", made["quality"]):
+    for heading in ("τ", "skipped", "success", "at least", "held out: skipped", "success", made.quality):
         table.add_column(heading, justify="right")
-    for point in made["curve"]:
-        found = point["held_out"]
-        passed = "✓" if point["low"] >= made["beta"] else " "
+    for point in made.curve:
+        found = point.held_out
+        passed = "✓" if point.low >= made.beta else " "
         table.add_row(
-            f"{point['below']:.3f}", str(point["skipped"]), f"{point['success']:.3f}", f"{point['low']:.3f} {passed}",
-            f"{found['skip_rate']:.0%}", _success(found), f"{found['quality']['conditional']:.3f}",
+            f"{point.below:.3f}", str(point.skipped), f"{point.success:.3f}", f"{point.low:.3f} {passed}",
+            f"{found.skip_rate:.0%}", _success(found), f"{found.quality.conditional:.3f}",
         )  # fmt: skip
     console().print(table)
 
 
-def _success(found: dict[str, Any]) -> str:
-    if found["success"] is None:
+def _success(found: SkipResult) -> str:
+    if found.success is None:
         return "–"
-    return f"{found['success']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+    return f"{found.success:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
-def _kept(found: dict[str, Any]) -> str:
-    return "–" if found["gain_kept"] is None else f"{found['gain_kept']:.0%}"
+def _kept(found: SkipResult) -> str:
+    return "–" if found.gain_kept is None else f"{found.gain_kept:.0%}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from surefind.serve.cli._common import Json, console, print_json, progress
 from surefind.serve.cli._gate import CliGate
 
 if TYPE_CHECKING:
+    from surefind.bench.report import BenchReport
     from surefind.kb import KnowledgeBase
     from surefind.protocols import OnProgress
 
@@ -66,16 +67,17 @@ def demo(
                 "folder": str(folder),
                 "sync": synced,
                 "searches": searches,
-                "verdicts": {k: r["verdict"] for k, (r, _) in reports.items()},
+                "verdicts": {k: r.verdict for k, (r, _) in reports.items()},
             }
         )
         return
     _show(folder, reports)
 
 
-def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[dict[str, Any], Path]]:
+def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[BenchReport, Path]]:
     """Runs the default comparison on questions written from the documents, and on questions that staff would ask."""
     from surefind.access import Access
+    from surefind.bench.comparing import compared, plan_for
     from surefind.bench.files import write_files
     from surefind.bench.run import known_item_exam, run_bench
     from surefind.bench.saved import REPORTS
@@ -83,7 +85,6 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     from surefind.exam.library import Library
     from surefind.exam.store import ExamStore
     from surefind.kb.sample import sample_questions
-    from surefind.serve.bench_plan import compared, plan_for
 
     what = compared(base, None, [], [], [])
     staff = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
@@ -95,7 +96,7 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     return reports
 
 
-def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None:
+def _show(folder: Path, reports: dict[str, tuple[BenchReport, Path]]) -> None:
     import shlex
 
     from surefind.bench.terminal import print_verdict, show
@@ -105,7 +106,7 @@ def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
     typer.echo("\n$ surefind bench --exam known-item\n")
     show(written[0], screen)
     typer.echo("\nThe result on the 175 questions that staff would ask (surefind bench --exam questions):")
-    print_verdict(screen, staff[0]["verdict"])
+    print_verdict(screen, staff[0].verdict)
     typer.echo(
         f"\nReports to open in a browser:\n  {written[1]}\n  {staff[1]}\n"
         f"\nTry more searches, in the folder {folder}:\n"
@@ -114,7 +115,7 @@ def _show(folder: Path, reports: dict[str, tuple[dict[str, Any], Path]]) -> None
         f'  surefind search "vault combination change" --as audit --explain\n'
         f'  surefind search "core is back up, may all of us send the offline items" -p careful\n'
         f"  surefind bench --exam questions -p hybrid -p careful\n"
-        f"  surefind use {shlex.quote(staff[0]['recommended'])}\n"
+        f"  surefind use {shlex.quote(staff[0].recommended)}\n"
         f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
     )

@@ -160,14 +160,14 @@ def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
 
     if not (kb / DATA_FOLDER / NAME).exists():
         return []
-    from surefind.serve.integrity import CHECKS
+    from surefind.bench.integrity import CHECKS
 
     return [(name, partial(_check_damage, kb, check)) for name, check in CHECKS.items()]
 
 
 def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
     from surefind.kb import KnowledgeBase
-    from surefind.serve.integrity import RepairedError
+    from surefind.kb.integrity import RepairedError
 
     with KnowledgeBase.open(kb) as base:
         try:

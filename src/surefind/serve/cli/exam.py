@@ -258,6 +258,9 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Delete an exam with all of its versions, or one version (NAME@VERSION). Reports that used it stay readable."""
+    from surefind.bench.saved import reports_on
+    from surefind.settings.config import DATA_FOLDER
+
     store = _store(kb)
     found, versions = store.found(name)
     labels = ", ".join(f"{found}@{version}" for version in versions)
@@ -267,7 +270,9 @@ def delete(
         if not typer.confirm(f"Delete {labels} for good?", err=True):
             typer.echo("Nothing was deleted.", err=True)
             raise typer.Exit(1)
-    reports, damaged = _reports(kb, found, versions)
+    reports, damaged = (
+        [str(path) for path in paths] for paths in reports_on(kb.resolve() / DATA_FOLDER, found, versions)
+    )
     gone = store.delete(name)
     for path in damaged:
         typer.echo(
@@ -283,26 +288,6 @@ def delete(
             f"{many} in .surefind/reports used this exam. Reports stay readable: each contains its questions and "
             "results. To run one again, or to compare with it (bench --check), import the same questions again."
         )
-
-
-def _reports(kb: Path, name: str, versions: list[int]) -> tuple[list[str], list[str]]:
-    """Finds the reports that used these versions of an exam, and the files of damaged ones."""
-    from surefind.disk.sealed import read_sealed
-    from surefind.settings.config import DATA_FOLDER
-
-    found, damaged = [], []
-    for path in sorted((kb.resolve() / DATA_FOLDER / "reports").glob("*/report.json")):
-        try:
-            exam = read_sealed(path)["exam"]
-            used = exam["name"] == name and exam["version"] in versions
-        except (KeyError, TypeError):  # not a report
-            continue
-        except (OSError, ValueError):
-            damaged.append(str(path))
-            continue
-        if used:
-            found.append(str(path.parent))
-    return found, damaged
 
 
 def _summary(exam: Exam) -> dict[str, object]:

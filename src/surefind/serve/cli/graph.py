@@ -46,7 +46,7 @@ def show(
     from surefind.graph.summaries import summarise
     from surefind.graph.view import render, view
     from surefind.kb import KnowledgeBase
-    from surefind.serve.graph_figures import GRAPH, graph_of
+    from surefind.kb.graph import GRAPH, graph_of
 
     access = Access.of(*(groups or ()))
     with KnowledgeBase.open(kb) as base:
@@ -71,7 +71,7 @@ def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> No
     """Count entities, relations and communities, and list the best connected entities."""
     from surefind.access import Access
     from surefind.kb import KnowledgeBase
-    from surefind.serve.graph_figures import GRAPH, figures, graph_of
+    from surefind.kb.graph import GRAPH, figures, graph_of
 
     with KnowledgeBase.open(kb) as base, progress(as_json) as report:
         base.build_for([GRAPH], report=report)

@@ -34,7 +34,7 @@ def serve(
 
     try:
         from surefind.serve.http.server import serve as run
-        from surefind.serve.http.settings import serve_settings
+        from surefind.settings.serve import serve_settings
     except ModuleNotFoundError as error:
         raise MissingPartError(
             f"The server needs {error.name}. Install it with: pip install 'surefind[serve]'."

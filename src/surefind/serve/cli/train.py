@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
@@ -81,22 +82,22 @@ def fusion(
             base, questions, model, retrieve or ("bm25", "dense"), name, parse_measure(measure), _missing(missing),
             cross, report, cast("Split", split),
         )  # fmt: skip
-        place = base.data / "models" / made["name"]
+        place = base.data / "models" / made.name
     if as_json:
-        print_json({**made, "folder": str(place)})
+        from surefind.disk.records import to_json
+
+        print_json({**to_json(made), "folder": str(place)})
         return
     say_questions(made)
-    chosen = ", ".join(f"{key} {value}" for key, value in made["hyperparameters"].items())
-    typer.echo(f"{made['model']}: {chosen}; trained in {made['training_seconds']:.1f} s.")
-    show_table(made)
-    _metrics(made["metrics"])
-    typer.echo(made["verdict"])
-    if made["use"]:
-        typer.echo(f"Pipeline: {made['use']}")
+    chosen = ", ".join(f"{key} {value}" for key, value in made.hyperparameters.items())
+    typer.echo(f"{made.model}: {chosen}; trained in {made.training_seconds:.1f} s.")
+    show_table(made, made.judged)
+    _metrics(made.metrics)
+    typer.echo(made.verdict)
+    if made.use:
+        typer.echo(f"Pipeline: {made.use}")
     typer.echo(f"Saved: {place}")
-    typer.echo(
-        f"Questions of the exam {made['exam']['name']} were used for training: surefind bench uses only the others."
-    )
+    typer.echo(f"Questions of the exam {made.exam.name} were used for training: surefind bench uses only the others.")
 
 
 @app.command("weights")
@@ -120,48 +121,33 @@ def weights(
             base, questions, retrieve or ("bm25", "dense"), parse_measure(measure), _missing(missing), report
         )
     if as_json:
-        print_json(made)
+        from surefind.disk.records import to_json
+
+        print_json(to_json(made))
         return
     say_questions(made)
     show_table(made)
-    typer.echo(made["verdict"])
-    if made["useless"]:
-        typer.echo(f"Zero weight: {', '.join(made['useless'])}. Leave it out of the pipeline to save search time.")
-    typer.echo(f"Spec: {made['spec']}")
-    typer.echo(f"Pipeline: {made['use']}")
+    typer.echo(made.verdict)
+    if made.useless:
+        typer.echo(f"Zero weight: {', '.join(made.useless)}. Leave it out of the pipeline to save search time.")
+    typer.echo(f"Spec: {made.spec}")
+    typer.echo(f"Pipeline: {made.use}")
 
 
 @app.command("list")
 def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     """List the trained models, and say which are out of date."""
     from surefind.kb import KnowledgeBase
-    from surefind.llm.trained import trained_prompts
-    from surefind.train.fusion import manifests
-    from surefind.train.kept import stopped_trainings, trained_models
+    from surefind.train.listing import trained_things
 
     with KnowledgeBase.open(kb) as base:
-        corpus = base.reader().fingerprint
-        models = [*manifests(base), *trained_models(base), *stopped_trainings(base)]
-        # A prompt keeps working after documents change, unlike a fusion model, so this is only a remark.
-        for prompt in trained_prompts(base.data / "models"):
-            drift = "documents changed since it was trained" if prompt["corpus"] != corpus else ""
-            models.append({**prompt, "changed": [], "drift": drift})
+        found = trained_things(base)
     if as_json:
-        print_json(models)
+        print_json([one.data for one in found])
         return
-    for made in models:
-        if "unreadable" in made:
-            typer.echo(f"{made['name']:<24} {made['unreadable']}")
-            continue
-        if "stopped" in made:
-            typer.echo(f"{made['name']:<24} stopped: run the same command to continue, or delete {made['stopped']}")
-            continue
-        refusal = f"cannot be used: {'; '.join(made['changed'])}; train again" if made["changed"] else ""
-        state = refusal or made["drift"] or "up to date"
-        where = made.get("pipeline") or " + ".join(retriever["spec"] for retriever in made["retrievers"])
-        kind = made.get("step") or made["model"]
-        typer.echo(f"{made['name']:<24} {kind:<12} {made['exam']['name']:<18} {where}  {state}")
-    if not models:
+    for one in found:
+        typer.echo(f"{one.name:<24} {one.text}")
+    if not found:
         typer.echo("No trained models yet. Train one with: surefind train fusion --exam known-item.")
 
 
@@ -172,7 +158,7 @@ def _missing(text: str) -> Literal["auto", "score"] | None:
     return known[text]
 
 
-def _metrics(metrics: dict[str, Any]) -> None:
+def _metrics(metrics: Mapping[str, Any]) -> None:
     fits = [f"{key.removeprefix('r2_')} {value:.3f}" for key, value in metrics.items() if key.startswith("r2_")]
     if fits:
         typer.echo(f"R² to α*: {', '.join(fits)}.")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from surefind.prompts.values import Calls
     from surefind.protocols import OnProgress
     from surefind.train.job import TrainingJob
+    from surefind.train.report import ModelReport
 
 Name = Annotated[str, typer.Option("--name", help="The name of the trained model.", show_default="KIND-EXAM")]
 PipelineName = Annotated[
@@ -187,11 +188,13 @@ def _train(
             base, questions, job, improved, parse_measure(measure), report,
             agree=lambda calls: _agree(base, calls, money, as_json, report),
         )  # fmt: skip
-        used = bool(use and made["better"])
+        used = bool(use and made.better)
         if used:
             _put_to_use(base, job, made, report)
     if as_json:
-        print_json({**made, "used": used})
+        from surefind.disk.records import to_json
+
+        print_json({**to_json(made), "used": used})
         return
     _say(made, use, used)
 
@@ -208,28 +211,28 @@ def _agree(
     require_fit(base, needs, report)
 
 
-def _put_to_use(base: KnowledgeBase, job: TrainingJob, made: dict[str, Any], report: OnProgress | None) -> None:
+def _put_to_use(base: KnowledgeBase, job: TrainingJob, made: ModelReport, report: OnProgress | None) -> None:
     from surefind.kb.adoption import build, prepare, write
     from surefind.search.pipeline import Pipeline
 
-    change = prepare(base.folder, job.name, Pipeline.parse(made["use"]))
+    change = prepare(base.folder, job.name, Pipeline.parse(made.use))
     build(base, change, report)
     write(base.folder, change)
 
 
-def _say(made: dict[str, Any], wanted: bool, used: bool) -> None:
+def _say(made: ModelReport, wanted: bool, used: bool) -> None:
     say_questions(made)
-    pairs = ", ".join(f"{count} from {source}" for source, count in made["pairs"].items())
-    loss = made["loss"]
+    pairs = ", ".join(f"{count} from {source}" for source, count in made.pairs.items())
+    loss = made.loss
     typer.echo(
-        f"Trained on pairs ({pairs}), starting from {made['start']}: {loss['steps']} steps in "
-        f"{made['training_seconds']:.0f} s, loss {loss['first']:.3f} to {loss['last']:.3f}."
+        f"Trained on pairs ({pairs}), starting from {made.start}: {loss.steps} steps in "
+        f"{made.training_seconds:.0f} s, loss {loss.first:.3f} to {loss.last:.3f}."
     )
     show_table(made)
-    typer.echo(made["verdict"])
+    typer.echo(made.verdict)
     if used:
         typer.echo(f"surefind.toml uses the model now. Undo with: {UNDO}")
-    elif made["better"]:
-        typer.echo(f"Pipeline: {made['use']}")
+    elif made.better:
+        typer.echo(f"Pipeline: {made.use}")
     else:
         typer.echo("The model was not kept." + (" surefind.toml is unchanged." if wanted else ""))

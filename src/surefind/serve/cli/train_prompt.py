@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from surefind.exam.model import Exam
     from surefind.kb import KnowledgeBase
     from surefind.protocols import OnProgress
+    from surefind.train.report import ExamplesReport, ListwiseReport
 
 
 def register(app: typer.Typer) -> None:
@@ -82,6 +83,7 @@ def prompt(
     check_name(name, step)
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         tell_problems(base)
+        made: ListwiseReport | ExamplesReport
         if step == "llm_weights":
             made = weigh_examples(
                 base, questions, retrieve or ("bm25", "dense"), name, parse_measure("nDCG@10"), report
@@ -91,7 +93,9 @@ def prompt(
             made = _listwise(base, questions, pipeline, name, chosen, (budget, yes, as_json), report)
         spent = str(base.services.llm.meter.spent)
     if as_json:
-        print_json({**made, "spent": spent})
+        from surefind.disk.records import to_json
+
+        print_json({**to_json(made), "spent": spent})
         return
     _show(made, spent)
 
@@ -104,7 +108,7 @@ def _listwise(
     chosen: dict[str, Any],
     money: tuple[float | None, bool, bool],
     report: OnProgress | None,
-) -> dict[str, Any]:
+) -> ListwiseReport:
     from surefind import spec
     from surefind.bench.names import find_pipeline
     from surefind.fitness.check import check_calls, require_fit
@@ -122,25 +126,26 @@ def _listwise(
     return trainer.train(name)
 
 
-def _show(made: dict[str, Any], spent: str) -> None:
-    if made["step"] == "llm_weights":
-        for example in made["examples"]:
-            weights = ", ".join(f"{name} {weight:.2f}" for name, weight in example["weights"].items())
-            typer.echo(f"  {weights:<32} {example['query'][:80]}")
+def _show(made: ListwiseReport | ExamplesReport, spent: str) -> None:
+    from surefind.train.report import ExamplesReport
+
+    if isinstance(made, ExamplesReport):
+        for example in made.examples:
+            weights = ", ".join(f"{name} {weight:.2f}" for name, weight in example.weights.items())
+            typer.echo(f"  {weights:<32} {example.query[:80]}")
     else:
-        counts = made["questions"]
-        typer.echo(f"{counts['sampled']} questions, {counts['reranked']} of them worth reranking; {spent}.")
-        for failure in made["failures"]:
-            better = "prompt rewritten" if failure["system_prompt"] else "the rewritten prompt was unusable"
-            typer.echo(f"  lost {failure['gap']:.2f} recall, {better}: {failure['query'][:80]}")
-        if made["hardest"]:
-            typer.echo(f"Hardest example: {made['hardest'][:100]}")
-    if not made["use"]:
+        counts = made.questions
+        typer.echo(f"{counts.sampled} questions, {counts.reranked} of them worth reranking; {spent}.")
+        for failure in made.failures:
+            better = "prompt rewritten" if failure.system_prompt else "the rewritten prompt was unusable"
+            typer.echo(f"  lost {failure.gap:.2f} recall, {better}: {failure.query[:80]}")
+        if made.hardest:
+            typer.echo(f"Hardest example: {made.hardest[:100]}")
+    if not made.use:
         typer.echo("Nothing to learn: reranking lost no answer, or weights made no difference. No prompt was saved.")
         return
-    typer.echo(f"Use: {made['use']}")
-    learnt = made["questions"].get("sampled") or made["questions"]["tuning"]
+    typer.echo(f"Use: {made.use}")
+    learnt = made.questions.tuning if isinstance(made, ExamplesReport) else made.questions.sampled
     typer.echo(
-        f"{learnt} questions of the exam {made['exam']['name']} were used for training: surefind bench uses only the "
-        "others."
+        f"{learnt} questions of the exam {made.exam.name} were used for training: surefind bench uses only the others."
     )

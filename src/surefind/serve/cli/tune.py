@@ -75,10 +75,10 @@ def tune(
     asked more. The winner is compared with the current configuration on the other half, and adopted only if it is
     better beyond noise. Ctrl-C stops and shows the best so far; a second run continues from the cache.
     """
+    from surefind.bench.adopting import change_for
     from surefind.bench.engine import Bench
     from surefind.kb import KnowledgeBase
     from surefind.measure.names import parse_measure
-    from surefind.serve.adopting import change_for
     from surefind.serve.cli._adopt import carry_out, show_adopted
     from surefind.tune.limits import TuningLimits
     from surefind.tune.search import Tuner
@@ -194,6 +194,6 @@ def _show(found: Tuned) -> None:
 
 
 def _as_data(found: Tuned) -> dict[str, Any]:
-    from surefind.tune.view import as_data
+    from surefind.tune.view import as_json
 
-    return as_data(found)
+    return as_json(found)

@@ -73,14 +73,14 @@ def _undoing(base: KnowledgeBase) -> SettingsChange:
 def _adopting(base: KnowledgeBase, name: str | None, report: Path | None) -> SettingsChange:
     import shlex
 
+    from surefind.bench.adopting import change_for
     from surefind.bench.names import find, find_in
-    from surefind.bench.saved import read_report, reports_in
-    from surefind.serve.adopting import change_for
+    from surefind.bench.saved import reports_in, saved_configs
 
     if name is None:
-        newest = read_report(report) if report else next(reports_in(base.data), None)
+        newest = saved_configs(report) if report else next(reports_in(base.data), None)
         if newest is None:
             raise UsageError("Name a configuration to use. To find the best one, run: surefind bench.")
         recommended = f"surefind use {shlex.quote(newest.recommended)}"
         raise UsageError(f"Name a configuration to use. The report {newest.path.name} recommends: {recommended}.")
-    return change_for(base, find_in(read_report(report), name) if report else find(base, name))
+    return change_for(base, find_in(saved_configs(report), name) if report else find(base, name))

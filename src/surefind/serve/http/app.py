@@ -20,9 +20,9 @@ from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
 from surefind.serve.http.service import Service
-from surefind.serve.http.settings import ServeSettings, serve_settings
 from surefind.serve.web.problems import as_page
 from surefind.serve.web.routers import ROUTERS
+from surefind.settings.serve import ServeSettings, serve_settings
 
 _ABOUT = """Finds the right passage among your documents.
 

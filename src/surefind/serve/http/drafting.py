@@ -1,55 +1,17 @@
-"""What routes and pages show of a draft, and how it is published. `serve/drafting.py` says who may."""
+"""Publishes a draft as a job, and says what a server knows about it besides: `kb.draft_rights` says who may."""
 
 from __future__ import annotations
 
-from surefind.desk.difference import DiffLine, difference
 from surefind.desk.review import check_approved, check_seen
-from surefind.desk.values import Draft, Revision
-from surefind.errors import NotFoundError
+from surefind.kb.draft_rights import reviewed
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import known_text, published_text, reviewed
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Service
-
-_COMPARED = 2_000_000
-"""Characters of a text that are compared with another one."""
-_COMPARED_LINES = 50_000
-"""Lines of a text that are compared with another one."""
 
 
 def sees_document(service: Service, caller: Caller, document: str) -> bool:
     """Returns whether a caller may read the published version of a document."""
     return document in service.readable(caller)
-
-
-def compared(service: Service, caller: Caller, draft: Draft, revision: Revision) -> tuple[str, str]:
-    """Returns what a document says now and what a revision says, as far as the caller may know. A published draft is
-    compared with what it replaced."""
-    if draft.state == "published":
-        before = _replaced(service, caller, draft)
-    else:
-        before = published_text(service.kb, caller, draft.document)
-    return before, known_text(service.kb, caller, revision)
-
-
-def changed_lines(before: str, after: str) -> tuple[list[DiffLine], int]:
-    """Returns the difference of two texts, and how many lines of the second one were not compared: the difference of
-    very long texts would take more time and memory than a server has to spare."""
-    old, new = (text[:_COMPARED].splitlines()[:_COMPARED_LINES] for text in (before, after))
-    return difference("\n".join(old), "\n".join(new)), len(after.splitlines()) - len(new)
-
-
-def _replaced(service: Service, caller: Caller, draft: Draft) -> str:
-    """Returns what a published draft replaced; empty if the caller may not read it, or if it is not kept any more, so
-    that nobody knows who may."""
-    base = service.kb.desk.base(draft.number)
-    if base.version is None:
-        return ""
-    try:
-        service.readable_version(base.version, caller)
-    except NotFoundError:
-        return ""
-    return base.text
 
 
 def approvals_needed(service: Service) -> int:

@@ -20,12 +20,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from surefind import access
 from surefind.errors import SurefindError
 from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.problems import CALLED_QUERY, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.serve.http.rate import LongRequests
-from surefind.serve.http.settings import ServeSettings
+from surefind.settings.serve import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -56,7 +57,7 @@ _UNASKED = (404, 405, 422)
 Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Response]
 """Shows an error on a page: what the error is, the address that was asked for, whether a fragment was, who asked."""
 AsPage = Callable[[dict[str, Any]], Awaitable[Response]]
-Admit = Callable[[Request, auth.Scope], Awaitable[auth.Caller]]
+Admit = Callable[[Request, access.Scope], Awaitable[auth.Caller]]
 """Returns who calls; raises an error if the caller is unknown, lacks the scope or calls too often."""
 
 

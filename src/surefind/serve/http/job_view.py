@@ -11,6 +11,9 @@ import re
 from typing import Any
 
 from surefind.access import EVERYTHING
+from surefind.bench.readable import readable_report
+from surefind.bench.report import BenchReport
+from surefind.disk.records import from_json, to_json
 from surefind.errors import (
     BudgetError,
     ConflictError,
@@ -24,10 +27,10 @@ from surefind.errors import (
     UsageError,
 )
 from surefind.redact import without_folders
-from surefind.serve.archive import reduced
 from surefind.serve.auth.caller import Caller
 from surefind.serve.events import Notice, ProgressEvent
 from surefind.serve.http.jobs import Job
+from surefind.study.files import readable_study
 
 _WORK = re.compile(r"[A-Z][a-z]+ing\b")
 """The first word of a kind of work, such as Reading or Indexing, without what it works on."""
@@ -91,9 +94,15 @@ def _result(job: Job, caller: Caller) -> Any:
         return {key: value for key, value in job.result.items() if key == "generation"}
     if job.kind not in ("bench", "study") or not job.groups <= caller.groups:
         return None
-    if "reports" in job.result:
-        return {"reports": [reduced(one) for one in job.result["reports"]]}
-    return reduced(job.result)
+    return readable_study(job.result) if job.kind == "study" else _figures(job.result)
+
+
+def _figures(result: dict[str, Any]) -> Any:
+    """Returns the report of a benchmark without its quotes; None if another version of Surefind made it."""
+    try:
+        return to_json(readable_report(from_json(BenchReport, result)))
+    except ValueError:
+        return None
 
 
 def _error(job: Job) -> str:

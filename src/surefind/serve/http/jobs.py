@@ -21,8 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from surefind.access import Scope
 from surefind.errors import LockedError, NotFoundError, UsageError
-from surefind.serve.auth.caller import Caller, Scope
+from surefind.serve.auth.caller import Caller
 from surefind.serve.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.serve.http.metrics import Metrics
 

@@ -14,8 +14,8 @@ from surefind.errors import ConflictError, ExamError, LockedError, NotFoundError
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.visible import readable_questions
 from surefind.kb import KnowledgeBase
+from surefind.kb.draft_rights import reviews
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import reviews
 from surefind.serve.http.service import Service
 from surefind.types import Chunk
 

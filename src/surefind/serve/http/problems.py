@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, Response
 from surefind.errors import (
     BudgetError,
     ConflictError,
+    ForbiddenError,
     GateError,
     LockedError,
     MissingPartError,
@@ -23,7 +24,7 @@ from surefind.errors import (
     UsageError,
 )
 from surefind.redact import without_folders
-from surefind.serve.auth.caller import ForbiddenError, NotAuthenticatedError, UnwritableError
+from surefind.serve.auth.caller import NotAuthenticatedError, UnwritableError
 from surefind.serve.auth.gatekeeper import TooManyError
 from surefind.serve.http.heavy import ClosedRequestError
 from surefind.serve.http.rate import TooOftenError

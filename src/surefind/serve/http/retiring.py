@@ -12,8 +12,9 @@ from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.desk.values import Draft
 from surefind.errors import ExamError, NotFoundError, StoreError
 from surefind.exam.visible import readable_questions
+from surefind.kb.draft_rights import sees
+from surefind.kb.version_rights import may_read_version, readable_version
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import sees
 from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Service
 from surefind.store.rows import Version
@@ -55,13 +56,13 @@ async def retire(service: Service, caller: Caller, document: str) -> Job:
 def retired(service: Service, caller: Caller, document: str) -> Version | None:
     """Returns the last version of a retired document, if the caller may know it."""
     found = service.kb.catalogue.versions.retired_of(document) if caller.may("review") else None
-    return found if found is not None and service.may_read_version(found, caller) else None
+    return found if found is not None and may_read_version(service.kb, found, caller.access()) else None
 
 
 def restorable(service: Service, caller: Caller, number: int) -> int:
     """Returns the number of a version that the caller may restore. Raises `NotFoundError` if they may not."""
     try:
-        return service.readable_version(number, caller).number
+        return readable_version(service.kb, service.reader, number, caller.access()).number
     except NotFoundError:
         try:
             found = retired(service, caller, service.kb.catalogue.versions.document(number).id)

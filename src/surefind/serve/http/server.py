@@ -9,7 +9,7 @@ from surefind.serve import listening
 from surefind.serve.auth.first_key import LASTS, FirstKey
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
-from surefind.serve.http.settings import ServeSettings
+from surefind.settings.serve import ServeSettings
 
 _GRACE = 30
 """Seconds that running requests have after a signal to stop."""

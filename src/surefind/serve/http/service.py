@@ -12,14 +12,14 @@ import anyio
 from anyio import to_thread
 from fastapi import Depends, Request
 
-from surefind.access import Access, access_lists
+from surefind.access import Access, Scope
 from surefind.bench.preview import Preview
-from surefind.errors import NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
+from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.running.cache import BoundedCache
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher
-from surefind.serve.auth.caller import Caller, ForbiddenError, Scope
+from surefind.serve.auth.caller import Caller
 from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
@@ -28,9 +28,8 @@ from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
-from surefind.serve.http.settings import ServeSettings
 from surefind.settings.config import Settings
-from surefind.store.rows import Version
+from surefind.settings.serve import ServeSettings
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_READERS = 3
@@ -161,31 +160,6 @@ class Service:
             return _readable(self.reader(), caller)
         except NothingIndexedError:
             return set()
-
-    def may_read_version(self, version: Version, caller: Caller) -> bool:
-        """Returns whether the caller may read a version, by its own list and the rules for its name."""
-        versions = self.kb.catalogue.versions
-        try:
-            own = versions.document(version.number).acl
-            path = versions.file_of(version.number)[1]
-        except NotFoundError:
-            return False
-        lists = access_lists(own, (version.document, path), self.kb.settings.access)
-        return caller.access().admits(one.groups for one in lists)
-
-    def readable_version(self, number: int, caller: Caller) -> Version:
-        """Returns a kept version. Raises `NotFoundError` if there is none, or the caller may not read it, or may not
-        read its document now."""
-        missing = NotFoundError(f"There is no version {number} among those you may read.")
-        try:
-            document = self.kb.catalogue.versions.document(number).id
-            self.reader().document(document, caller.access())
-        except (StoreError, NotFoundError):  # whose message names the document
-            raise missing from None
-        found = next((one for one in self.kb.versions_of(document) if one.number == number), None)
-        if found is None or not self.may_read_version(found, caller):
-            raise missing
-        return found
 
     def reload(self) -> bool:
         """Reads surefind.toml again, and returns whether the settings have changed. What was computed under the earlier

@@ -10,9 +10,9 @@ from pydantic import Field
 from surefind.desk.values import Comment, Draft
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
+from surefind.kb.draft_rights import known_text, seen, seen_comments, seen_revision, sees
 from surefind.prompts.fence import harmless
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import known_text, seen, seen_comments, seen_revision, sees
 from surefind.serve.mcp.answers import ToolReply, one_line, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.pages import fitted, pages

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
+from surefind.kb.draft_rights import seen
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import seen
 from surefind.serve.mcp.answers import ToolReply, one_line
 from surefind.serve.mcp.arguments import Arguments
 from surefind.serve.mcp.drafts import described

@@ -10,8 +10,8 @@ from surefind.desk.review import comment, resolve
 from surefind.desk.values import Draft
 from surefind.errors import UsageError
 from surefind.kb import KnowledgeBase
+from surefind.kb.draft_rights import act, lines_to_comment, seen, seen_comment
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import act, lines_to_comment, seen, seen_comment
 from surefind.serve.mcp.answers import ToolReply, one_line
 from surefind.serve.mcp.arguments import Arguments
 from surefind.serve.mcp.drafts import described

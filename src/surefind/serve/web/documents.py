@@ -11,13 +11,14 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
 from surefind.access import Access, access_lists
+from surefind.desk.difference import changed_lines
 from surefind.desk.source import shown
 from surefind.errors import NotFoundError, NothingIndexedError
 from surefind.kb.decisions import Decision
+from surefind.kb.draft_rights import sees
+from surefind.kb.version_rights import may_read_version
 from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import sees
-from surefind.serve.http.drafting import changed_lines
 from surefind.serve.http.retiring import restorable, retired
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import NOWHERE, line_at, lines_of, part_of, sheet
@@ -197,7 +198,9 @@ def _document(
         "source": view == "source",
         "marked": lines_of(found.text, *marked, first),
         "sentence": lines_of(found.text, *sentence, first),
-        "versions": [one for one in service.kb.versions_of(document_id) if service.may_read_version(one, caller)],
+        "versions": [
+            one for one in service.kb.versions_of(document_id) if may_read_version(service.kb, one, caller.access())
+        ],
         "drafts": drafts,
         "crumbs": _crumbs(document_id)[:-1],
         "query": query,

@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from starlette.responses import Response
 
+from surefind.desk.difference import changed_lines
 from surefind.desk.people import same_person
 from surefind.desk.source import decoded, is_text, text_name
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, NotFoundError, SourceError
+from surefind.kb.draft_rights import seen, seen_revision, sees
+from surefind.kb.version_rights import readable_version
 from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import seen, seen_revision, sees
-from surefind.serve.http.drafting import changed_lines, sees_document
+from surefind.serve.http.drafting import sees_document
 from surefind.serve.http.preview import chunks_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
@@ -153,7 +155,7 @@ def _edited(service: Service, caller: Caller, version: int) -> int:
     """Returns the version that a visitor edited; 0, which is no version, if they may not read it. A draft of it is then
     out of date, as that of a deleted version is, so nobody learns which versions exist."""
     try:
-        return service.readable_version(version, caller).number
+        return readable_version(service.kb, service.reader, version, caller.access()).number
     except NotFoundError:
         return 0
 

@@ -17,10 +17,10 @@ from surefind.access import Access
 from surefind.errors import NothingIndexedError
 from surefind.graph.summaries import summarise
 from surefind.graph.view import render, view
+from surefind.kb.graph import GRAPH, figures, graph_of
 from surefind.running.cache import BoundedCache
 from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
-from surefind.serve.graph_figures import GRAPH, figures, graph_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import back_to, page
 from surefind.serve.web.policy import with_own_scripts

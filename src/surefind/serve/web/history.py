@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from surefind.serve.archive import Rating, Saved
+from surefind.study.archive import Rating, Saved
 
 _WIDE, _HIGH, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 190, 44, 12, 12, 30
 

@@ -14,8 +14,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from surefind.access import Scope
 from surefind.errors import NotFoundError
-from surefind.serve.auth.caller import ANYONE, Caller, Scope
+from surefind.serve.auth.caller import ANYONE, Caller
 from surefind.serve.http.guard import wants_fragment
 from surefind.types import Hit
 

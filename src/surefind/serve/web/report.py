@@ -13,17 +13,19 @@ from starlette.responses import HTMLResponse, Response
 
 from surefind.bench.answers_page import render as answers_page
 from surefind.bench.html import render as bench_page
+from surefind.bench.report import BenchReport
 from surefind.calibrate.page import render as calibration_page
 from surefind.errors import NotFoundError
-from surefind.serve.archive import Saved, saved_report
+from surefind.measure.statistics import Interval
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import page
 from surefind.serve.web.policy import with_own_scripts
+from surefind.study.archive import Saved, saved_report
 from surefind.study.html import render as study_page
 
 router = APIRouter(include_in_schema=False)
-_FULL: dict[str, Callable[[dict[str, Any]], str]] = {
+_FULL: dict[str, Callable[[Any], str]] = {
     "benchmark": bench_page,
     "answers": answers_page,
     "study": study_page,
@@ -40,12 +42,10 @@ class ReportLine:
     name: str
     spec: str
     letters: str
-    mean: float
-    low: float | None
-    high: float | None
-    others: Sequence[float | None]
+    quality: Interval
+    others: Sequence[float]
     """The values of the other measures."""
-    p50: float | None
+    p50: float
     mark: str
     """`best`, `recommended` or nothing."""
 
@@ -72,30 +72,24 @@ async def full(kind: str, report_id: str, request: Request, service: Served) -> 
     return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(report_id)}", "Figures"))
 
 
-def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple[Saved, dict[str, Any]]:
+def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple[Saved, Any]:
     if kind not in _FULL:
         raise NotFoundError("There is no report of this kind.")
-    return saved_report(service.kb.data, caller, kind, report_id, lambda: service.readable(caller))
+    return saved_report(service.kb.data, caller.groups, kind, report_id, lambda: service.readable(caller))
 
 
-def lines_of(data: dict[str, Any]) -> list[ReportLine]:
-    """Returns the rows of a benchmark, the best first. Reports of other versions lack some fields."""
-    primary = data.get("primary", "")
-    others = [name for name in data.get("measures", ()) if name != primary]
-    found = []
-    for row in data.get("rows", ()):
-        measured = row.get("measures", {})
-        quality = measured.get(primary)
-        if not quality:
-            continue
-        name = row["name"]
-        mark = "best" if name == data.get("winner") else ""
-        mark = "recommended" if name == data.get("recommended") else mark
-        rest = [measured.get(other, {}).get("mean") for other in others]
-        where = quality["mean"], quality.get("low"), quality.get("high")
-        p50 = row.get("latency_ms", {}).get("p50")
-        found.append(ReportLine(name, row.get("spec", ""), row.get("letters", ""), *where, rest, p50, mark))
-    return sorted(found, key=lambda line: -line.mean)
+def lines_of(report: BenchReport) -> list[ReportLine]:
+    """Returns the rows of a benchmark, the best first."""
+    others = [name for name in report.measures if name != report.primary]
+    lines = []
+    for row in report.rows:
+        mark = "best" if row.name == report.winner else ""
+        mark = "recommended" if row.name == report.recommended else mark
+        rest = [row.measures[other].mean for other in others]
+        lines.append(
+            ReportLine(row.name, row.spec, row.letters, row.measures[report.primary], rest, row.latency_ms.p50, mark)
+        )
+    return sorted(lines, key=lambda line: -line.quality.mean)
 
 
 def compressed(request: Request, made: HTMLResponse) -> Response:

@@ -12,13 +12,13 @@ from starlette.responses import Response
 from surefind.bench.plan import preset_names
 from surefind.errors import ExamError, NotFoundError
 from surefind.exam.store import ExamStore
-from surefind.serve.archive import Saved, saved_report, saved_reports
+from surefind.kb.editing import Undoable, undo_change, undoable
 from surefind.serve.auth.caller import Caller
-from surefind.serve.editing import Undoable, undo_change, undoable
 from surefind.serve.http.job_view import job_about
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.history import Chart, history
 from surefind.serve.web.page import back_to, page
+from surefind.study.archive import Saved, saved_report, saved_reports
 from surefind.study.stage import study_names
 
 router = APIRouter(include_in_schema=False)
@@ -57,7 +57,7 @@ async def reports(request: Request, service: Served, exam: Annotated[str, Query(
 
 def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:
     settings = service.kb.settings
-    found = saved_reports(service.kb.data, caller)
+    found = saved_reports(service.kb.data, caller.groups)
     spec, layout = str(settings.named(settings.pipeline)), str(settings.layout)
     counts: dict[str, int] = {}
     for one in found:
@@ -106,7 +106,7 @@ async def adopt(
 ) -> Response:
     """Makes a configuration of a benchmark the default, after its indexes are built."""
     caller = await service.caller(request, "review")
-    found, _ = await service.work(lambda: saved_report(service.kb.data, caller, "benchmark", report_id, tuple))
+    found, _ = await service.work(lambda: saved_report(service.kb.data, caller.groups, "benchmark", report_id, tuple))
     if row not in {one.name for one in found.rows}:
         raise NotFoundError(f"The report has no configuration {row!r}.")
     options = {"folder": str(found.path.parent), "row": row}

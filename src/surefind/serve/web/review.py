@@ -9,16 +9,17 @@ from fastapi import APIRouter, Form, Path, Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
-from surefind.desk.difference import DiffLine
+from surefind.desk.difference import DiffLine, changed_lines
 from surefind.desk.people import same_person
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import is_text
 from surefind.desk.values import OPEN, Comment, Draft
 from surefind.errors import NotFoundError
-from surefind.serve.auth.caller import Caller
-from surefind.serve.drafting import (
+from surefind.kb.draft_rights import (
     Action,
     act,
+    compared,
+    known_text,
     lines_to_comment,
     outdated,
     reviews,
@@ -28,7 +29,8 @@ from surefind.serve.drafting import (
     seen_comments,
     seen_revision,
 )
-from surefind.serve.http.drafting import approvals_needed, changed_lines, compared, publish, sees_document
+from surefind.serve.auth.caller import Caller
+from surefind.serve.http.drafting import approvals_needed, publish, sees_document
 from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
@@ -67,9 +69,9 @@ def _draft(
 ) -> dict[str, Any]:
     found, desk = seen(service.kb, caller, number), service.kb.desk
     one = seen_revision(service.kb, caller, number, revision)
-    before, after = compared(service, caller, found, one)
+    before, after = compared(service.kb, service.reader, caller, found, one)
     if since is not None:
-        _, before = compared(service, caller, found, seen_revision(service.kb, caller, number, since))
+        before = known_text(service.kb, caller, seen_revision(service.kb, caller, number, since))
     shown = part_of(*changed_lines(before, after), part, line)
     said = seen_comments(service.kb, caller, number)
     here, elsewhere = _placed(said, one.number, shown.lines)

@@ -22,7 +22,6 @@ from surefind.exam.queries import QueryLog
 from surefind.exam.visible import readable_questions
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
-from surefind.serve.archive import saved_reports
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.guard import same_origin
@@ -32,6 +31,7 @@ from surefind.serve.web.passage import TextSpan, parts_of
 from surefind.serve.why import why
 from surefind.serve.words import sought
 from surefind.store.facets import Facet
+from surefind.study.archive import saved_reports
 from surefind.types import SearchResult
 
 router = APIRouter(include_in_schema=False)
@@ -226,7 +226,7 @@ def _examples(service: Service, caller: Caller) -> list[str]:
 
 def _unmeasured(service: Service, caller: Caller) -> bool:
     """Whether the visitor may run a benchmark and there is no report yet that they may see."""
-    return caller.may("review") and not saved_reports(service.kb.data, caller)
+    return caller.may("review") and not saved_reports(service.kb.data, caller.groups)
 
 
 def _spread(rows: Sequence[T]) -> list[T]:

@@ -13,13 +13,14 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
+from surefind.access import SCOPES
 from surefind.errors import ConfigError, NotBuiltError, NothingIndexedError, UsageError
+from surefind.kb.editing import SettingsView, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
+from surefind.kb.model_health import model_health
 from surefind.kb.status import Status
-from surefind.serve.auth.caller import SCOPES, Caller
+from surefind.serve.auth.caller import Caller
 from surefind.serve.auth.keys import Key, Keys
-from surefind.serve.editing import SettingsView, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
 from surefind.serve.http.service import Served, Service
-from surefind.serve.model_health import model_health
 from surefind.serve.web.page import back_to, page
 
 router = APIRouter(include_in_schema=False)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from surefind.store.backend import Backend
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import Catalogue
 from surefind.store.settings import StoreSettings
 
 
-def backend_of(
-    settings: StoreSettings, catalogue: Catalogue, isolated: bool = False, once: bool = False
-) -> LocalBackend:
+def backend_of(settings: StoreSettings, catalogue: Catalogue, isolated: bool = False, once: bool = False) -> Backend:
     """Makes the backend that the settings choose. Both kinds keep their tables in the same folder."""
     if settings.backend == "local":
         return LocalBackend(catalogue, isolated, once)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -26,17 +26,23 @@ from surefind.store.rows import Member
 from surefind.store.streamed import StoredChunks
 from surefind.store.table import ChunkTable, Longs
 
+Opened = TypeVar("Opened", bound=LocalView)
+
 
 class LocalBackend:
     """Implements `Backend` on the local disk."""
 
-    view: ClassVar[type[LocalView]] = LocalView
-    """The class of the views that it opens."""
-
-    def __init__(self, catalogue: Catalogue, isolated: bool = False, once: bool = False) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        isolated: bool = False,
+        once: bool = False,
+        elsewhere: Callable[[Retriever], bool] = lambda retriever: False,
+    ) -> None:
         """With `isolated`, scores are computed from the chunks that the caller may see alone. `once` is for a process
-        that searches once."""
+        that searches once. The indexes of retrievers that are `elsewhere` are not built here."""
         self._once = once
+        self._elsewhere = elsewhere
         self._catalogue = catalogue
         self.isolated = isolated
         self.rows = ChunkRows(catalogue.database)
@@ -57,17 +63,17 @@ class LocalBackend:
     def build(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
-        table = self._table(contents, layout)
-        return [
-            one.name for one in needed(retrievers) if self._build_one(contents, layout, table, one, services, report)
-        ]
+        table = self.table(contents, layout)
+        here = [one for one in needed(retrievers) if not self._elsewhere(one)]
+        return [one.name for one in here if self._build_one(contents, layout, table, one, services, report)]
 
     def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
         specs = {PART, *(one.index_spec for one in needed(retrievers))}
         recorded = self.rows.indexes()
         self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
 
-    def _table(self, contents: Contents, layout: str) -> ChunkTable:
+    def table(self, contents: Contents, layout: str) -> ChunkTable:
+        """Returns the table of a set, and builds it if there is none or it is damaged."""
         key = table_key(contents.number, layout)
         self.rows.record_index(key, contents.number, layout, TABLE)
         if self.indexes.has(key):
@@ -153,7 +159,7 @@ class LocalBackend:
     def compact(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
-        table = self._table(contents, layout)
+        table = self.table(contents, layout)
         chunks_at = partial(StoredChunks, self.rows, self.rows.layout(layout), table)
         crowded = self.crowded(contents.number, layout, retrievers)
         for one in crowded:
@@ -219,6 +225,12 @@ class LocalBackend:
         return self.indexes.has(table_key(contents, layout))
 
     def open(self, contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]) -> LocalView:
+        return self.open_as(LocalView, contents, layout, services, rules)
+
+    def open_as(
+        self, kind: type[Opened], contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]
+    ) -> Opened:
+        """Opens a set as a view of this class."""
         key = table_key(contents.number, layout)
         number = self.rows.layout_id(layout)
         if number is None or not self.indexes.has(key):
@@ -227,7 +239,7 @@ class LocalBackend:
             table = self._tables.get(key) or self._load(key, contents)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
-        return self.view(self.rows, self.parts, table, number, services, rules, self.isolated, self._once)
+        return kind(self.rows, self.parts, table, number, services, rules, self.isolated, self._once)
 
     def folders(self, contents: int) -> list[Path]:
         """Returns the folders that a set needs, in all layouts. What `compact` made is for the next set."""

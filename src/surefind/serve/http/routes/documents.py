@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 
+from surefind.kb.version_rights import may_read_version
 from surefind.search.extent import Extent
 from surefind.serve.http.job_view import job_data
 from surefind.serve.http.retiring import retire, retired
@@ -93,7 +94,7 @@ async def versions(
         if gone := retired(service, caller, document):
             return {"document": document, "retired": True, "versions": [asdict(gone)]}
         service.reader().document(document, caller.access())  # raises if the caller may not read it now
-        seen = [one for one in service.kb.versions_of(document) if service.may_read_version(one, caller)]
+        seen = [one for one in service.kb.versions_of(document) if may_read_version(service.kb, one, caller.access())]
         return {"document": document, "retired": False, "versions": [asdict(one) for one in seen]}
 
     return await service.work(read)

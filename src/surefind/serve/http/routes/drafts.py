@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from surefind.desk.difference import DiffLine
+from surefind.desk.difference import DiffLine, changed_lines
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Draft
-from surefind.serve.drafting import (
+from surefind.kb.draft_rights import (
     Action,
     act,
     known_text,
@@ -28,7 +28,7 @@ from surefind.serve.drafting import (
     sees,
 )
 from surefind.serve.http.answers import as_json
-from surefind.serve.http.drafting import changed_lines, publish
+from surefind.serve.http.drafting import publish
 from surefind.serve.http.job_view import job_data
 from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.retiring import restorable

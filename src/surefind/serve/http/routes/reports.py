@@ -10,13 +10,14 @@ from typing import Any
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from surefind.disk.records import to_json
 from surefind.errors import NotFoundError
 from surefind.exam.keeping import keep
 from surefind.exam.model import query_to_json
 from surefind.exam.store import ExamStore
-from surefind.serve.archive import saved_report, saved_reports
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served
+from surefind.study.archive import saved_report, saved_reports
 
 router = APIRouter(tags=["exams and reports"])
 _NAME = re.compile(r"[\w.@ :+-]{1,200}")
@@ -80,7 +81,7 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
 
     def read() -> dict[str, Any]:
         rows = []
-        for one in saved_reports(service.kb.data, caller):
+        for one in saved_reports(service.kb.data, caller.groups):
             if one.kind == "benchmark":
                 about = {"created": one.created, "primary": one.measure, "recommended": one.recommended}
                 wrong = {"damaged": one.damaged} if one.damaged else {}
@@ -100,6 +101,8 @@ async def report(report_id: str, request: Request, service: Served) -> dict[str,
         raise NotFoundError("There is no report of this name.")
 
     def read() -> dict[str, Any]:
-        return saved_report(service.kb.data, caller, "benchmark", report_id, lambda: service.readable(caller))[1]
+        found = saved_report(service.kb.data, caller.groups, "benchmark", report_id, lambda: service.readable(caller))
+        report: dict[str, Any] = to_json(found[1])
+        return report
 
     return await service.work(read)

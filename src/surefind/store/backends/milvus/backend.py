@@ -7,14 +7,15 @@ import secrets
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, cast
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from surefind.access import PathRule
 from surefind.errors import ConfigError, CorruptIndexError, NotBuiltError
 from surefind.protocols import OnProgress, Retriever, Services
-from surefind.store.backend import Contents
+from surefind.store.backend import Contents, Delta
 from surefind.store.backends.local import LocalBackend
 from surefind.store.backends.milvus.record import (
     Longs,
@@ -31,7 +32,6 @@ from surefind.store.backends.milvus.rows import DocumentFields
 from surefind.store.backends.milvus.server import Server
 from surefind.store.backends.milvus.vectors import Making, making
 from surefind.store.backends.milvus.view import MilvusView, check_complete
-from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
 from surefind.store.needs import each_needed
 from surefind.store.table import ChunkTable
@@ -57,10 +57,8 @@ class _Job:
     report: OnProgress
 
 
-class MilvusBackend(LocalBackend):
-    """Implements `Backend`: `bm25` and `dense` in Milvus, everything else on this machine."""
-
-    view: ClassVar[type[LocalView]] = MilvusView
+class MilvusBackend:
+    """Implements `Backend`: `bm25` and `dense` in Milvus, everything else by a backend on this machine."""
 
     def __init__(self, catalogue: Catalogue, server: Server, isolated: bool = False, once: bool = False) -> None:
         if isolated:
@@ -68,7 +66,9 @@ class MilvusBackend(LocalBackend):
                 'isolation = "statistics" needs the local backend, because Milvus weighs words by all documents. '
                 "Remove isolation below [access], or backend below [store]."
             )
-        super().__init__(catalogue, isolated, once)
+        self._catalogue = catalogue
+        self._local = LocalBackend(catalogue, once=once, elsewhere=is_remote)
+        self._indexes, self._rows = self._local.indexes, self._local.rows
         self._server = server
 
     @cached_property
@@ -77,9 +77,34 @@ class MilvusBackend(LocalBackend):
         folder = str(self._catalogue.path.parent.resolve())
         return f"surefind_{short_hash(str(self._catalogue.database.counter('catalogue')), folder)}_"
 
-    def open(self, contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]) -> LocalView:
-        made = cast(MilvusView, super().open(contents, layout, services, rules))
-        made.connect(self._server, self.indexes, contents.number)
+    # ------------------------------------------------------------ as on this machine
+
+    def write(self, deltas: Sequence[Delta]) -> None:
+        self._local.write(deltas)
+
+    def uncut(self, contents: int, layout: str) -> list[int]:
+        return self._local.uncut(contents, layout)
+
+    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
+        self._local.check_ahead(contents, layout, retrievers)
+
+    def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        return self._local.crowded(contents, layout, retrievers)
+
+    def compact(
+        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
+    ) -> list[str]:
+        return self._local.compact(contents, layout, retrievers, services, report)
+
+    def has(self, contents: int, layout: str) -> bool:
+        return self._local.has(contents, layout)
+
+    def folders(self, contents: int) -> list[Path]:
+        return self._local.folders(contents)
+
+    def open(self, contents: Contents, layout: str, services: Services, rules: Sequence[PathRule]) -> MilvusView:
+        made = self._local.open_as(MilvusView, contents, layout, services, rules)
+        made.connect(self._server, self._indexes, contents.number)
         return made
 
     # ------------------------------------------------------------ writing
@@ -87,27 +112,24 @@ class MilvusBackend(LocalBackend):
     def build(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
-        built = super().build(contents, layout, retrievers, services, report)
+        built = self._local.build(contents, layout, retrievers, services, report)
         remote = {remote_spec(one): one for one in each_needed(retrievers) if is_remote(one)}
-        table = self._table(contents, layout)
+        table = self._local.table(contents, layout)
         for spec, one in remote.items():
             key = record_key(contents.number, layout, spec)
             if not self._published(key, len(table)):
                 job = _Job(contents, layout, table, spec, making(one, services), one.name, report)
-                self.indexes.save(key, self._published_now(job), spec)
+                self._indexes.save(key, self._published_now(job), spec)
                 built.append(one.name)
-            self.rows.record_index(key, contents.number, layout, spec)
+            self._rows.record_index(key, contents.number, layout, spec)
         return built
-
-    def _build_one(self, contents: Contents, layout: str, table: ChunkTable, retriever: Retriever, *rest: Any) -> bool:
-        return False if is_remote(retriever) else super()._build_one(contents, layout, table, retriever, *rest)
 
     def _published(self, key: str, rows: int) -> bool:
         """Returns whether a set is in Milvus, with all of its rows."""
-        if not self.indexes.sound(key):
+        if not self._indexes.sound(key):
             return False
         try:
-            check_complete(self._server, self.indexes.read(key, Record.load), rows)
+            check_complete(self._server, self._indexes.read(key, Record.load), rows)
         except (NotBuiltError, CorruptIndexError):
             return False
         return True
@@ -185,11 +207,11 @@ class MilvusBackend(LocalBackend):
 
     def _extendable(self, job: _Job) -> Record | None:
         """Returns the newest set in a collection that this set can be added to: no other set was added after it."""
-        for key, number, cut, spec in reversed(self.rows.indexes()):
-            if cut != job.layout or spec != job.spec or number >= job.contents.number or not self.indexes.has(key):
+        for key, number, cut, spec in reversed(self._rows.indexes()):
+            if cut != job.layout or spec != job.spec or number >= job.contents.number or not self._indexes.has(key):
                 continue
             try:
-                record = self.indexes.read(key, Record.load)
+                record = self._indexes.read(key, Record.load)
             except CorruptIndexError:
                 continue
             own = record.collection.startswith(self.namespace)
@@ -200,7 +222,7 @@ class MilvusBackend(LocalBackend):
 
     def _texts(self, layout: str, versions: Sequence[int]) -> Iterator[str]:
         """Yields the text of every chunk of some versions."""
-        return (chunk.searchable for _, _, chunk in self.rows.every(self.rows.layout(layout), versions))
+        return (chunk.searchable for _, _, chunk in self._rows.every(self._rows.layout(layout), versions))
 
     def _write(self, job: _Job, collection: str, wanted: Any) -> None:
         """Writes the rows of the wanted places, in batches."""
@@ -226,20 +248,20 @@ class MilvusBackend(LocalBackend):
 
     def sizes(self, contents: int, layout: str) -> dict[str, int]:
         """Returns the bytes on this machine. Milvus does not say how many it uses."""
-        return {index_spec_of(spec): size for spec, size in super().sizes(contents, layout).items()}
+        return {index_spec_of(spec): size for spec, size in self._local.sizes(contents, layout).items()}
 
     # ------------------------------------------------------------ cleaning up
 
     def discard(self, after: int, gone: Sequence[int]) -> None:
-        super().discard(after, gone)
-        for key in self.indexes.list_keys():
+        self._local.discard(after, gone)
+        for key in self._indexes.list_keys():
             if (recorded_set(key) or 0) > after:
-                self.indexes.drop(key)
+                self._indexes.drop(key)
         for collection in self._server.collections(self.namespace):
             self._keep(collection, lambda number: number <= after)
 
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
-        super().sweep(keep, gone)
+        self._local.sweep(keep, gone)
         for collection in self._server.collections(self.namespace):
             if self._keep(collection, lambda number: number in keep):
                 self._server.load(collection)

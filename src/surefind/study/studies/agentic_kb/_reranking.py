@@ -102,8 +102,8 @@ def _asked(scored: Scored, half: Half, before: Before, sample: bool) -> tuple[Ha
 def _price(desk: RunContext, contender: Contender) -> tuple[float, float]:
     """Median seconds and mean dollars to rerank a question."""
     timing = desk.bench.latency(desk.plan([contender], ["nDCG@10"]))[0]
-    stage = timing["stages"][name_of(contender.pipeline.rerank[0])]
-    return stage["p50"] / 1000, stage.get("dollars", 0.0)
+    stage = timing.stages[name_of(contender.pipeline.rerank[0])]
+    return stage.p50 / 1000, stage.dollars or 0.0
 
 
 def _row(

@@ -9,6 +9,7 @@ import numpy as np
 
 from surefind.bench.movement import Movement
 from surefind.bench.plan import Contender
+from surefind.disk.records import to_json
 from surefind.fuse.support.weighing import rule_weights
 from surefind.retrieve.entity_overlap import EntityOverlap
 from surefind.retrieve.sparse import Sparse
@@ -116,7 +117,7 @@ def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
     return {
         **summary(scored),
         "setup": _setup(desk),
-        "moved": {stage: movement.of(made[0]) for stage, made in moved.items() if made},
+        "moved": {stage: to_json(movement.of(made[0])) for stage, made in moved.items() if made},
     }
 
 
@@ -151,6 +152,5 @@ def clock(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dic
     """The milliseconds of each stage for one question at a time."""
     plan = desk.plan(allowed, [NDCG])
     desk.bench.build(plan)
-    found = dict(zip((contender.name for contender in allowed), desk.bench.latency(plan), strict=True))
-    stages = {name: times for timing in found.values() for name, times in timing["stages"].items()}
-    return {"stages": stages}
+    stages = {name: times for timing in desk.bench.latency(plan) for name, times in timing.stages.items()}
+    return {"stages": to_json(stages)}

@@ -223,9 +223,9 @@ def _learnt(desk: RunContext, before: Before) -> tuple[list[Contender], str]:
         return [], "left out: no question is left to learn from; ask fewer with --questions"
     name = _trained_name("prompt", desk)
     made = trainer.train(name)
-    if not made["use"]:
+    if not made.use:
         return [], "left out: the model failed on no question, so there is nothing to learn from"
-    modes = {paper.ONE: "one_shot", **({paper.META: "meta"} if made["system_prompt"] else {})}
+    modes = {paper.ONE: "one_shot", **({paper.META: "meta"} if made.system_prompt else {})}
     base = best_pair(desk, before)
     rows = {row: f"{base} >> {_LIST.replace(mode=mode, trained=name)}" for row, mode in modes.items()}
     return desk.contenders(rows), "left out: the model wrote no usable instructions"

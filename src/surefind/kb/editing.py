@@ -23,9 +23,9 @@ from surefind.errors import ConfigError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.kb.adoption import SettingsChange, build, prepare_undo, write
 from surefind.redact import redacted
-from surefind.serve.http.settings import serve_settings
 from surefind.settings.config import FILE_NAME, TEMPLATE, Settings, parse_settings
 from surefind.settings.file import read_settings
+from surefind.settings.serve import serve_settings
 
 MARK = "[redacted]"
 EDIT = "an edit of the settings"

@@ -1,4 +1,4 @@
-"""Checks every file of a knowledge base for damage. Each function checks one kind; `surefind doctor` runs them all.
+"""Checks the files of a knowledge base for damage. Each function checks one kind; `bench.integrity` lists them all.
 
 A check returns what it checked, in words. It raises `DamageError` with the names of damaged files and a way out, or
 `RepairedError` if the damage costs only time.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 
 from surefind.disk.sealed import read_sealed
 from surefind.errors import StoreError, SurefindError
@@ -40,7 +39,7 @@ def _catalogue(kb: KnowledgeBase) -> str:
     started = time.perf_counter()
     with explaining(kb.data):
         catalogue = kb.catalogue
-        found = _listed(problems(catalogue))
+        found = listed(problems(catalogue))
         if found:
             raise damaged(kb.data, found)
         size = catalogue.path.stat().st_size / 1e6
@@ -54,7 +53,7 @@ def _drafts(kb: KnowledgeBase) -> str:
 
     desk = Desk(kb.data)
     try:
-        found = _listed(desk.problems())
+        found = listed(desk.problems())
         if found:
             raise desk.database.damaged(found)
         return f"{desk.count()} drafts wait to be published, all rows and files match their checksums"
@@ -67,7 +66,7 @@ def _indexes(kb: KnowledgeBase) -> str:
     with explaining(kb.data):
         backend = LocalBackend(kb.catalogue)
         keys = sorted({key for key, *_ in backend.rows.indexes()})
-        broken = _listed(key for key in keys if backend.indexes.has(key) and not backend.indexes.sound(key))
+        broken = listed(key for key in keys if backend.indexes.has(key) and not backend.indexes.sound(key))
         if broken:
             raise DamageError(f"damaged in {backend.indexes.folder}: {broken}. Rebuild them with: surefind sync.")
         kb.reader().view.ready(kb.retrievers())
@@ -93,61 +92,21 @@ def _caches(kb: KnowledgeBase) -> str:
         finally:
             cache.close()
     if found:
-        raise RepairedError(f"damaged in {folder}: {_listed(found)}. What is damaged is not used, and made again.")
+        raise RepairedError(f"damaged in {folder}: {listed(found)}. What is damaged is not used, and made again.")
     return f"{total} cached vectors, scores and answers match their checksums"
-
-
-def _exams(kb: KnowledgeBase) -> str:
-    from surefind.exam.queries import QueryLog
-    from surefind.exam.store import ExamStore
-
-    store = ExamStore(kb.data / "exams")
-    files = [(name, version) for name in store.names() for version in store.found(name)[1]]
-    damaged = store.questions.problems()
-    if damaged:
-        raise RuntimeError(damaged[0])
-    _all([*(partial(store.load, *one) for one in files), QueryLog(kb.data, kb.settings.keep_days).all])
-    return f"{len(files)} exams and the questions of {len(store.collected())} match their checksums"
-
-
-def _reports(kb: KnowledgeBase) -> str:
-    from surefind.bench.cache import RunCache
-    from surefind.bench.saved import REPORTS, read_report
-
-    paths = sorted((kb.data / REPORTS).glob("*/report.json"))
-    answers = sorted((kb.data / REPORTS).glob("*/answers.json"))
-    _all([*(partial(read_report, path.parent) for path in paths), *(partial(_answers, path) for path in answers)])
-    runs = 0
-    for cache in (RunCache(kb.data / "runs"), RunCache(kb.data / "studies" / "stages")):
-        kept = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in _files(cache.folder)]
-        broken = _listed(path.name for path, read in kept if read(path.stem) is None)
-        if broken:
-            raise RepairedError(f"damaged in {cache.folder}: {broken}. The next run computes them again.")
-        runs += len(kept)
-    return f"{len(paths) + len(answers)} reports and {runs} cached runs match their checksums"
-
-
-def _answers(path: Path) -> None:
-    from surefind.disk.sealed import read_sealed
-
-    try:
-        read_sealed(path)
-    except (OSError, ValueError) as error:
-        raise DamageError(
-            f"{path} is damaged ({error}). Remove it, and measure again: surefind bench --answers."
-        ) from None
 
 
 def _models(kb: KnowledgeBase) -> str:
     from surefind.confidence import answering, saved
     from surefind.fuse.learned import MANIFEST, read_manifest
+    from surefind.inference.manifest import FusionManifest
     from surefind.llm.trained import FILE, read_prompt
 
     folder = kb.data / "models"
     work: list[Callable[[], object]] = []
     for path in sorted(folder.glob("[!.]*/*.json")):
         if path.name == MANIFEST:
-            work.append(partial(read_manifest, path))
+            work.append(partial(read_manifest, path, FusionManifest))
         elif path.name == RECORD:
             work.append(partial(check_record, path.parent))
         elif path.name == FILE:
@@ -156,7 +115,7 @@ def _models(kb: KnowledgeBase) -> str:
             work.append(partial(saved.find_calibration, folder, path.parent.name))
         elif path.parent.name == answering.FOLDER:
             work.append(partial(answering.read_answering, path, file_version(path)))
-    _all(work)
+    check_all(work)
     return f"{len(work)} trained models, prompts and calibrations match their checksums"
 
 
@@ -164,7 +123,7 @@ def _records(kb: KnowledgeBase) -> str:
     """The small files that only some commands read."""
     from surefind.kb.adoption import kept_changes
 
-    _all([partial(kept_changes, kb.folder)])
+    check_all([partial(kept_changes, kb.folder)])
     small = [kb.data / session.NAME, kb.desk.database.mark, *sorted(kb.data.glob("git/*/left_out.json"))]
     broken = []
     for path in (path for path in small if path.exists() and path.stat().st_size):  # a killed writer has left it empty
@@ -173,15 +132,11 @@ def _records(kb: KnowledgeBase) -> str:
         except (OSError, ValueError):
             broken.append(str(path.relative_to(kb.data)))
     if broken:
-        raise RepairedError(f"damaged in {kb.data}: {_listed(broken)}. The next sync or save writes them again.")
+        raise RepairedError(f"damaged in {kb.data}: {listed(broken)}. The next sync or save writes them again.")
     return "adopted configurations and marks of sessions match their checksums"
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in sorted(folder.glob("[!.]*")) if path.suffix in (".npz", ".json"))
-
-
-def _all(work: Iterable[Callable[[], object]]) -> None:
+def check_all(work: Iterable[Callable[[], object]]) -> None:
     """Runs all checks. Raises `DamageError` with the messages of those that failed."""
     found = []
     for one in work:
@@ -193,7 +148,8 @@ def _all(work: Iterable[Callable[[], object]]) -> None:
         raise DamageError(" ".join(found[:_MAX_LISTED]))
 
 
-def _listed(found: Iterable[str]) -> str:
+def listed(found: Iterable[str]) -> str:
+    """Names the first damaged things, and how many more there are."""
     names = list(found)
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return "; ".join(names[:_MAX_LISTED]) + more
@@ -204,8 +160,6 @@ CHECKS: dict[str, Callable[[KnowledgeBase], str]] = {
     "drafts": _drafts,
     "indexes": _indexes,
     "caches": _caches,
-    "exams": _exams,
-    "reports": _reports,
     "trained models": _models,
     "records": _records,
 }

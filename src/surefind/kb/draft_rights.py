@@ -7,39 +7,52 @@ what the document says now is shown only to callers who may read it.
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, Protocol
 
+from surefind.access import Access
 from surefind.desk.review import comments
 from surefind.desk.source import decoded, is_text
 from surefind.desk.values import Comment, Draft, Revision
-from surefind.errors import NotFoundError, UsageError
+from surefind.errors import ForbiddenError, NotFoundError, UsageError
 from surefind.kb import KnowledgeBase
-from surefind.serve.auth.caller import Caller, ForbiddenError
+from surefind.kb.version_rights import readable_version
+from surefind.search.reader import Searcher
 from surefind.types import Chunk
+
+
+class Person(Protocol):
+    """Whoever works with drafts: their name, what they may do and what they may read."""
+
+    @property
+    def name(self) -> str: ...
+    def may(self, scope: Literal["review"]) -> bool: ...
+    def access(self) -> Access: ...
+
 
 Action = Literal["submit", "approve", "return", "rebase", "discard"]
 """What can be done with a draft, beside saving and publishing it."""
 
 
-def sees(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
+def sees(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     """Returns whether a caller may see a draft: its authors and reviewers, if they may see its newest revision."""
     known = caller.may("review") or caller.name in kb.desk.authors(draft.number)
     return known and sees_revision(kb, caller, draft.number)
 
 
-def sees_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int | None = None) -> bool:
+def sees_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> bool:
     """Returns whether a caller wrote a revision of a draft, by default the newest, or may read it."""
     wrote = kb.desk.signed(number, revision)[0] == caller.name
     return wrote or kb.may_read_draft(number, caller.access(), revision)
 
 
-def reviews(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
+def reviews(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     """Returns whether a caller may review a draft, if somebody else wrote it. Publishing it replaces the document, so
     they must be able to read that, too."""
     return caller.may("review") and kb.may_read_draft(draft.number, caller.access())
 
 
-def seen(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
+def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
     """Returns a draft. Raises `NotFoundError` if there is none, or the caller may not see it."""
     missing = NotFoundError(f"There is no draft {number} among those you may see.")
     try:
@@ -51,7 +64,7 @@ def seen(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
     return draft
 
 
-def seen_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int | None = None) -> Revision:
+def seen_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> Revision:
     """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it. The
     revision that was read is checked, after it was read: rights may change meanwhile."""
     found = kb.desk.revision(number, revision)
@@ -60,7 +73,7 @@ def seen_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int 
     return found
 
 
-def seen_chunks(kb: KnowledgeBase, caller: Caller, number: int) -> list[Chunk]:
+def seen_chunks(kb: KnowledgeBase, caller: Person, number: int) -> list[Chunk]:
     """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
     see that revision when they are made."""
     found = seen_revision(kb, caller, number)
@@ -70,14 +83,14 @@ def seen_chunks(kb: KnowledgeBase, caller: Caller, number: int) -> list[Chunk]:
     return cut
 
 
-def seen_comments(kb: KnowledgeBase, caller: Caller, number: int) -> list[Comment]:
+def seen_comments(kb: KnowledgeBase, caller: Person, number: int) -> list[Comment]:
     """Returns the comments on the revisions of a draft that the caller may see: comments quote what they are about."""
     said = comments(kb.desk, number)
     known = {one for one in {one.revision for one in said} if sees_revision(kb, caller, number, one)}
     return [one for one in said if one.revision in known]
 
 
-def seen_comment(kb: KnowledgeBase, caller: Caller, number: int, which: int) -> Comment:
+def seen_comment(kb: KnowledgeBase, caller: Person, number: int, which: int) -> Comment:
     """Returns a comment on a draft. Raises `NotFoundError` if there is none, or the caller may not see its revision."""
     found = next((one for one in seen_comments(kb, caller, number) if one.number == which), None)
     if found is None:
@@ -85,7 +98,7 @@ def seen_comment(kb: KnowledgeBase, caller: Caller, number: int, which: int) -> 
     return found
 
 
-def reviewed(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
+def reviewed(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
     """Returns a draft that the caller may review. Raises an error if they may not."""
     draft = seen(kb, caller, number)
     if not reviews(kb, caller, draft):
@@ -93,12 +106,12 @@ def reviewed(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
     return draft
 
 
-def published_text(kb: KnowledgeBase, caller: Caller, document: str) -> str:
+def published_text(kb: KnowledgeBase, caller: Person, document: str) -> str:
     """Returns what a document says now; empty if the caller may not read it."""
     return kb.published_text(document, caller.access())
 
 
-def known_text(kb: KnowledgeBase, caller: Caller, revision: Revision) -> str:
+def known_text(kb: KnowledgeBase, caller: Person, revision: Revision) -> str:
     """Returns the text of a revision. It has the metadata and the access list of its document, so an author who may not
     read it gets the file alone."""
     if kb.may_read_draft(revision.draft, caller.access(), revision.number):
@@ -106,12 +119,35 @@ def known_text(kb: KnowledgeBase, caller: Caller, revision: Revision) -> str:
     return decoded(revision.data) if is_text(revision.name) else ""
 
 
-def lines_to_comment(kb: KnowledgeBase, caller: Caller, draft: Draft, revision: int) -> int:
+def compared(
+    kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Person, draft: Draft, revision: Revision
+) -> tuple[str, str]:
+    """Returns what a document says now and what a revision says, as far as the caller may know. A published draft is
+    compared with what it replaced."""
+    published = draft.state == "published"
+    before = _replaced(kb, reader, caller, draft) if published else published_text(kb, caller, draft.document)
+    return before, known_text(kb, caller, revision)
+
+
+def _replaced(kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Person, draft: Draft) -> str:
+    """Returns what a published draft replaced; empty if the caller may not read it, or if it is not kept any more, so
+    that nobody knows who may."""
+    base = kb.desk.base(draft.number)
+    if base.version is None:
+        return ""
+    try:
+        readable_version(kb, reader, base.version, caller.access())
+    except NotFoundError:
+        return ""
+    return base.text
+
+
+def lines_to_comment(kb: KnowledgeBase, caller: Person, draft: Draft, revision: int) -> int:
     """Returns how many lines of a revision a caller may comment on: those of the text that they see."""
     return len(known_text(kb, caller, seen_revision(kb, caller, draft.number, revision)).splitlines())
 
 
-def outdated(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
+def outdated(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     """Returns whether another version of the document was published since the draft was made. A caller who may not read
     the document does not learn it."""
     if not kb.may_read_draft(draft.number, caller.access()):
@@ -119,7 +155,7 @@ def outdated(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
     return kb.desk.base(draft.number).text != kb.published_text(draft.document, caller.access())
 
 
-def act(kb: KnowledgeBase, caller: Caller, number: int, action: Action, revision: int = 0) -> Draft:
+def act(kb: KnowledgeBase, caller: Person, number: int, action: Action, revision: int = 0) -> Draft:
     """Submits a draft, approves it, hands it back, puts it on the newer version or discards it. `revision` is the one
     that the caller read and approves."""
     check = reviewed if action in ("approve", "return") else seen

@@ -3,13 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from surefind.access import checked_name
+from surefind.access import SCOPES, checked_name
 from surefind.errors import ConfigError, UsageError, choices
 from surefind.running.cores import usable_cores
-from surefind.serve.auth.tokens import Oidc
+
+
+@dataclass(frozen=True)
+class Oidc:
+    issuer: str
+    audience: str
+    groups_claim: str = "groups"
+    jwks_url: str = ""
+    """Where the provider's public keys are; found through the issuer if empty."""
+    scopes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The groups that have a scope. Every valid token may read."""
+
+    def __post_init__(self) -> None:
+        for name in ("issuer", "jwks_url"):
+            url = getattr(self, name)
+            if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
+                raise ConfigError(f"{name} below [serve.oidc] must be an https address, not {url!r}.")
+        if not self.issuer or not self.audience:
+            raise ConfigError("[serve.oidc] needs an issuer and an audience.")
+        if {"#", "?"} & set(self.issuer):
+            raise ConfigError(f"issuer below [serve.oidc] must be an address without ? and #, not {self.issuer!r}.")
+        wrong = self.scopes.keys() - set(SCOPES)
+        if wrong:
+            raise ConfigError(f"[serve.oidc] has no scope {min(wrong)!r}. Choices: {', '.join(SCOPES)}.")
+
 
 _OIDC = tuple(field.name for field in fields(Oidc))
 

@@ -1,21 +1,30 @@
-"""Makes the plan of `surefind bench` from its options."""
+"""What `surefind bench` compares, from its options: configurations, measures, and what is left out because embedding
+takes long."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import cast
 
+from surefind import spec
+from surefind.access import Access
+from surefind.bench import plan
+from surefind.bench.names import elsewhere
+from surefind.bench.plan import Contender, Plan
+from surefind.bench.run import unseen
+from surefind.errors import StoreError
+from surefind.exam.model import Exam
+from surefind.fuse.learned import MANIFEST, Learned, read_manifest
+from surefind.inference.manifest import FusionManifest
+from surefind.inference.provenance import differences
+from surefind.kb import KnowledgeBase
+from surefind.measure.names import Measure
+from surefind.protocols import Retriever
+from surefind.retrieve.dense import Dense
+from surefind.search.pipeline import Pipeline
 from surefind.settings.template import BUILT_IN
 
-if TYPE_CHECKING:
-    from surefind.access import Access
-    from surefind.bench.plan import Contender, Plan
-    from surefind.exam.model import Exam
-    from surefind.kb import KnowledgeBase
-    from surefind.measure.names import Measure
-    from surefind.search.pipeline import Pipeline
-
-
-Compared = tuple["tuple[Contender, ...]", "tuple[Measure, ...]", tuple[str, ...]]
+Compared = tuple[tuple[Contender, ...], tuple[Measure, ...], tuple[str, ...]]
 """What is compared, by which measures, and the pipelines that are left out because embedding takes long."""
 _EMBEDDED = 300
 """The most passages that the default comparison embeds with another encoder: about 15 seconds on two cores."""
@@ -25,9 +34,6 @@ def compared(
     kb: KnowledgeBase, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
 ) -> Compared:
     """Reads the options, which refuses bad ones before an exam is written."""
-    from surefind.bench import plan
-    from surefind.bench.names import elsewhere
-
     named = kb.settings.known
     left_out: list[Contender] = []
     cuts = plan.layouts_from_texts(layouts)
@@ -51,10 +57,6 @@ def compared(
 
 def _takes_long(kb: KnowledgeBase, contender: Contender) -> bool:
     """Whether an encoder that the hybrid has not would have to embed many passages, judged by some of them."""
-    from surefind.access import Access
-    from surefind.retrieve.dense import Dense
-    from surefind.search.pipeline import Pipeline
-
     usual = Pipeline.parse(BUILT_IN["hybrid"]).retrieve
     new = [one for one in contender.pipeline.retrieve if isinstance(one, Dense) and one not in usual]
     if not new or not kb.has_cut(None) or not kb.missing(new):
@@ -68,30 +70,29 @@ def _takes_long(kb: KnowledgeBase, contender: Contender) -> bool:
 
 
 def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> Plan:
-    from surefind.bench.plan import Plan
-    from surefind.bench.run import unseen
-
     # Without the questions that a contender learned from: the quote then covers exactly those that will be asked.
     return unseen(Plan(what[0], exam, what[1], access, what[2]), kb.services)
 
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
     """The trained fusions of the same retrievers that are valid for the current documents."""
-    from dataclasses import replace
-
-    from surefind.bench.plan import Contender
-    from surefind.fuse.learned import Learned
-    from surefind.train.fusion import manifests
-
+    fitting = [one for one in _valid_fusions(kb) if one.depth == like.depth]
     specs = [str(retriever) for retriever in like.retrieve]
-    fitting = [
-        made
-        for made in manifests(kb)
-        if not made.get("changed", ["unreadable"])
-        and made["depth"] == like.depth
-        and [retriever["spec"] for retriever in made["retrievers"]] == specs
-    ]
     return [
-        Contender(f"learned {made['name']}", replace(like, fuse=Learned(made["name"], made["missing"]), name=""))
-        for made in fitting
+        Contender(f"learned {one.name}", replace(like, fuse=Learned(one.name, one.missing), name=""))
+        for one in fitting
+        if [retriever.spec for retriever in one.retrievers] == specs
     ]
+
+
+def _valid_fusions(kb: KnowledgeBase) -> list[FusionManifest]:
+    view, found = kb.reader().view, []
+    for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
+        try:
+            manifest, training = read_manifest(path, FusionManifest)
+        except StoreError:
+            continue  # `surefind train list` names it
+        retrievers = [cast(Retriever, spec.make("retrieve", one.spec)) for one in manifest.retrievers]
+        if not differences(manifest, training.documents, retrievers, manifest.depth, view):
+            found.append(manifest)
+    return found

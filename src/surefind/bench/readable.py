@@ -1,0 +1,69 @@
+"""What readers may see of a report. It quotes documents as they were readable when it was made, so a reader sees the
+quotes of those that they may read today."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from surefind.bench.answers_report import AnswersReport
+from surefind.bench.report import BenchReport, QuotedChunk, ReportRow, RerankChange
+
+_HIDDEN_CHUNK = QuotedChunk("", "", (), "")
+"""Stands for a passage that may not be shown: others are known by their place in the list."""
+
+
+def readable_report(report: BenchReport, readable: Collection[str] = ()) -> BenchReport:
+    """Returns a report without what its readers may not know: how many documents, passages and questions were left out
+    or are there in all, fingerprints and sizes that depend on these, where the server keeps its files, and quotes of
+    documents that are not `readable`. Questions stay if all their documents are readable."""
+    shown = [all(name in readable for name in names) for names in report.query_documents]
+    every = list(zip(report.query_ids, shown, strict=True))
+    asked = {query for query, may in every if may} - {query for query, may in every if not may}
+    queries = tuple(one for one in report.queries if one.id in asked)
+    chunks = tuple(one if one.document in readable else _HIDDEN_CHUNK for one in report.chunks)
+    quoted = [(one.document, one.title) for one in chunks]
+    quoted += [(gold.document, gold.title) for one in queries for gold in one.gold]
+    titles = {name for names in quoted for name in names}
+    return replace(
+        report,
+        command=without_folder(report.command),
+        exam=replace(report.exam, dropped=None, restricted=None, fingerprint=None),
+        corpus=replace(report.corpus, withheld=None, chunks=None, fingerprint=None),
+        rows=tuple(_row(row, asked, titles) for row in report.rows),
+        query_ids=tuple(one if may else "" for one, may in every),
+        query_texts=tuple(one if may else "" for one, may in zip(report.query_texts, shown, strict=True)),
+        query_documents=tuple(one if may else () for one, may in zip(report.query_documents, shown, strict=True)),
+        queries=queries,
+        chunks=chunks,
+    )
+
+
+def readable_answers(report: AnswersReport) -> AnswersReport:
+    """Returns a report without what its readers may not know; it has no quotes."""
+    exam = replace(report.exam, dropped=None, restricted=None, fingerprint=None)
+    return replace(report, command=without_folder(report.command), exam=exam)
+
+
+def without_folder(command: str) -> str:
+    """Returns a command without the folder of the knowledge base, and what follows it."""
+    return command.partition(" --kb ")[0]
+
+
+def _row(row: ReportRow, asked: Collection[str], titles: Collection[str]) -> ReportRow:
+    """Returns a row without the size of its indexes, whose rerankers show only the questions of `asked` and these
+    `titles`."""
+    steps = tuple(_step(step, asked, titles) for step in row.reranking)
+    return replace(row, chunks=None, index_bytes=None, reranking=steps)
+
+
+def _step(step: RerankChange, asked: Collection[str], titles: Collection[str]) -> RerankChange:
+    if step.worst is None:
+        return step
+    shown = (one for one in step.worst if one.id in asked)
+    return replace(step, worst=tuple(replace(one, top=_known(one.top, titles)) for one in shown))
+
+
+def _known(top: tuple[str, str], titles: Collection[str]) -> tuple[str, str]:
+    before, after = (title if title in titles else "" for title in top)
+    return before, after
