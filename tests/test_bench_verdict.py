@@ -50,7 +50,7 @@ def verdict(latency: list[float | None], *columns: NDArray[np.float64], noise: f
         intervals=bootstrap(scores, 200),
         held_out_intervals=bootstrap(scores[np.array(halves)], 200),
         latency={i: timing(p50, noise) for i, p50 in enumerate(latency) if p50 is not None},
-        recommendation=recommend(specs, scores, queries) if len(columns) > 1 else None,
+        advice=recommend(specs, scores, queries) if len(columns) > 1 else None,
     )
 
 

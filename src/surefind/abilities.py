@@ -139,10 +139,10 @@ def declared(stage: object) -> Stage:
 def paid_calls(stage: object, work: Workload) -> list[Calls]:
     """Estimates the most LLM calls that a stage makes, with those of the stages that it wraps or uses; empty if it asks
     no language model."""
-    one = declared(stage)
-    own = one.llm_calls(work)
-    more = replace(work, queries=work.queries * one.searches)
-    parts = [part for part in (one.inner, *one.uses) if part is not None]
+    stage_abilities = declared(stage)
+    own = stage_abilities.llm_calls(work)
+    more = replace(work, queries=work.queries * stage_abilities.searches)
+    parts = [part for part in (stage_abilities.inner, *stage_abilities.uses) if part is not None]
     inside = [calls for part in parts for calls in paid_calls(part, more)]
     return [own, *inside] if own and own.calls else inside
 

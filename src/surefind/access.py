@@ -119,7 +119,9 @@ class Access:
     def __str__(self) -> str:
         """Describes the caller for a report: `everybody`, `hr, staff` or `the owner`."""
         named = "the owner" if self.sees_all else ", ".join(sorted(self.groups)) or "everybody"
-        filters = " and ".join(f"{one.key}{one.operator}{','.join(one.values)}" for one in self.where)
+        filters = " and ".join(
+            f"{condition.key}{condition.operator}{','.join(condition.values)}" for condition in self.where
+        )
         return f"{named} ({filters})" if filters else named
 
 
@@ -167,6 +169,6 @@ def access_lists(own: Sequence[str], names: Iterable[str], rules: Sequence[PathR
     """Returns the lists of a document: its own, and one of each rule that covers one of its names; if there are none,
     that of the default. A caller must be admitted by each of them."""
     known = set(names)
-    found = [AccessList(tuple(own), "acl")] if own else []
-    found += [AccessList(r.groups, r.path) for r in rules if not r.default and any(map(r.covers, known))]
-    return found or [AccessList(rule.groups, "default") for rule in rules if rule.default]
+    lists = [AccessList(tuple(own), "acl")] if own else []
+    lists += [AccessList(r.groups, r.path) for r in rules if not r.default and any(map(r.covers, known))]
+    return lists or [AccessList(rule.groups, "default") for rule in rules if rule.default]

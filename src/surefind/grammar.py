@@ -80,9 +80,9 @@ class _SpecParser:
         self.depth = 0
 
     def fail(self, expected: str) -> SpecError:
-        found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
+        next_character = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
         return SpecError(
-            f"Cannot read the spec {self.text!r}: expected {expected} at column {self.at + 1}, found {found}. "
+            f"Cannot read the spec {self.text!r}: expected {expected} at column {self.at + 1}, found {next_character}. "
             f"Write it like 'rrf(k=60)'."
         )
 

@@ -216,12 +216,12 @@ def find(kind: str, name: str) -> type[Stage]:
         return next(c for c in vars(module).values() if isinstance(c, type) and c.__dict__.get("name") == name)
     if name in _plugins(kind):
         try:
-            found = typing.cast(type[Stage], _plugins(kind)[name].load())
+            stage = typing.cast(type[Stage], _plugins(kind)[name].load())
         except Exception as error:
             raise SpecError(f"The plugin {name!r} ({_plugins(kind)[name].value}) cannot be loaded: {error}.") from error
-        if callable(getattr(found, "learnt", None)):  # without it, a benchmark would measure on training questions
+        if callable(getattr(stage, "learnt", None)):  # without it, a benchmark would measure on training questions
             raise SpecError(f"The plugin {name!r} defines learnt(). Call that method training_questions().")
-        return found
+        return stage
     raise SpecError(f"There is no {_NOUNS[kind]} called {name!r}. {choices(name, names(kind))}")
 
 

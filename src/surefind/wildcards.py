@@ -43,8 +43,8 @@ class _MatchState(dict[str, "_MatchState"]):
         self.places = places
 
     def __missing__(self, character: str) -> _MatchState:
-        found = self[character] = self.pattern.after(self.places, character)
-        return found
+        state = self[character] = self.pattern.after(self.places, character)
+        return state
 
 
 class Wildcards:
@@ -55,7 +55,9 @@ class Wildcards:
         expression = "".join(_EXPRESSIONS.get(part) or re.escape(part) for part in parts)
         self._expression = re.compile(f"(?:{expression})(?:/.*)?", re.DOTALL)
         self._has_few = sum(part.startswith("*") for part in parts) <= _MAX_REGEX_WILDCARDS
-        tokens = [token for part in parts for token in _TOKENS.get(part) or [(_CHARACTER, one) for one in part]]
+        tokens = [
+            token for part in parts for token in _TOKENS.get(part) or [(_CHARACTER, character) for character in part]
+        ]
         self._tokens = [*tokens, *_REST]
         self._states: dict[frozenset[int], _MatchState] = {}
 

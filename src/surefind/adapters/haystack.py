@@ -42,8 +42,8 @@ class SurefindRetriever:
     @component.output_types(documents=list[Document])
     def run(self, query: str) -> dict[str, list[Document]]:
         """Returns the passages as `documents`."""
-        found = hits(self.kb, query, self.access, self.k, self.pipeline, self.extent)
-        made = [Document(id=hit.id, content=hit.text, meta=metadata(hit), score=hit.score) for hit in found]
+        results = hits(self.kb, query, self.access, self.k, self.pipeline, self.extent)
+        made = [Document(id=hit.id, content=hit.text, meta=metadata(hit), score=hit.score) for hit in results]
         return {"documents": made}
 
     @component.output_types(documents=list[Document])

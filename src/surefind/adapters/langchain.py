@@ -49,5 +49,5 @@ class SurefindRetriever(BaseRetriever):
         return opened(kb) if isinstance(kb, str | Path) else kb
 
     def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        found = hits(self.kb, query, self.access, self.k, self.pipeline, self.extent)
-        return [Document(page_content=hit.text, id=hit.id, metadata=metadata(hit)) for hit in found]
+        results = hits(self.kb, query, self.access, self.k, self.pipeline, self.extent)
+        return [Document(page_content=hit.text, id=hit.id, metadata=metadata(hit)) for hit in results]

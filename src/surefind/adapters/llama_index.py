@@ -41,8 +41,8 @@ class SurefindRetriever(BaseRetriever):
         self.access, self.k, self.pipeline, self.extent = access, k, pipeline, extent
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = hits(self.kb, query_bundle.query_str, self.access, self.k, self.pipeline, self.extent)
-        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in found]
+        results = hits(self.kb, query_bundle.query_str, self.access, self.k, self.pipeline, self.extent)
+        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in results]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

@@ -40,13 +40,13 @@ def terms_of(token: str, of_word: Callable[[str], tuple[str, ...]]) -> tuple[str
     """
     if token.isascii():
         return of_word(token)
-    found: list[str] = []
+    terms: list[str] = []
     for i, run in enumerate(pattern(_GRAMS).split(unicodedata.normalize("NFKC", token))):
         if i % 2:
-            found += grams(run)
+            terms += grams(run)
         else:
-            found += [term for word in pattern(WIDE_TOKEN).findall(fold(run)) for term in of_word(word)]
-    return tuple(found)
+            terms += [term for word in pattern(WIDE_TOKEN).findall(fold(run)) for term in of_word(word)]
+    return tuple(terms)
 
 
 def grams(run: str) -> list[str]:

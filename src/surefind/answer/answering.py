@@ -70,8 +70,8 @@ def steps(
     )
     yield AnswerStep("search", result)
     made = _quoted(result, least) if quotes else _written(kb, result, model, least, searched, access)
-    for one in made.sentences:
-        yield AnswerStep("sentence", one)
+    for sentence in made.sentences:
+        yield AnswerStep("sentence", sentence)
     yield AnswerStep("end", made)
 
 
@@ -81,8 +81,8 @@ def _quoted(result: SearchResult, least: float, note: str = "") -> Answer:
         return Answer(result.query, (), result, note=note, confidence=result.confidence, closest=result.closest)
     sure = result.confidence or 0.0
     try:
-        found = quote_from(result.query, result.hits, sure)
-        sentences, sure = found.sentences, found.confidence
+        quoted = quote_from(result.query, result.hits, sure)
+        sentences, sure = quoted.sentences, quoted.confidence
     except MissingPartError:
         first = result.hits[0]
         start, end = first.sentence or (first.start, first.end)
@@ -100,11 +100,11 @@ def _written(
     globally = asks_globally(pipeline)
     try:
         communities = told(kb, result, globally, access) if globally else ()
-        found = write(result, kb.services, model, communities)
+        written = write(result, kb.services, model, communities)
     except (UsageError, MissingPartError):  # a wrong model string, a missing key or package: not a matter of luck
         raise
     except SurefindError as error:
         return _quoted(result, least, f"The model did not answer: {error}")
     return Answer(
-        result.query, found.sentences, result, found.model, found.dropped, "", found.dollars, result.confidence
+        result.query, written.sentences, result, written.model, written.dropped, "", written.dollars, result.confidence
     )

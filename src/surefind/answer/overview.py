@@ -39,8 +39,8 @@ def told(kb: KnowledgeBase, result: SearchResult, retriever: GraphGlobal, access
     places = view.spans().at([int(hit.id, 16) for hit in result.hits]).tolist()
     there = [(place, hit) for place, hit in zip(places, result.hits, strict=True) if place != PAD]
     summaries = retriever.summaries_of(view.index(retriever), [place for place, _ in there], view.mask(access))
-    found: dict[str, list[Hit]] = {}
+    by_summary: dict[str, list[Hit]] = {}
     for summary, (_, hit) in zip(summaries, there, strict=True):
         if summary:
-            found.setdefault(summary, []).append(hit)
-    return [CommunityTold(summary, tuple(hits)) for summary, hits in found.items()]
+            by_summary.setdefault(summary, []).append(hit)
+    return [CommunityTold(summary, tuple(hits)) for summary, hits in by_summary.items()]

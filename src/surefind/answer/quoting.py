@@ -67,36 +67,39 @@ class _Read:
 def quote(query: str, hits: Sequence[Hit], confidence: float) -> Quoted:
     """Returns the sentences that answer a question, best first. `confidence` is that of the search. Raises a
     `SurefindError` if the reader is not installed."""
-    found = _read(query, hits[:HITS])
-    if not found:
+    candidates = _read(query, hits[:HITS])
+    if not candidates:
         return Quoted((), np.zeros(3))
     best: dict[int, _Read] = {}
-    for one in found:
-        best.setdefault(one.hit.rank, one)
+    for candidate in candidates:
+        best.setdefault(candidate.hit.rank, candidate)
     near: dict[str, _Read] = {}
-    for one in best.values():
-        if one.score >= found[0].score - _NEARLY:
-            near.setdefault(_shown(one), one)  # the same sentence in two hits is quoted once
+    for candidate in best.values():
+        if candidate.score >= candidates[0].score - _NEARLY:
+            near.setdefault(_shown(candidate), candidate)  # the same sentence in two hits is quoted once
     kept = list(near.items())[:_MAX_QUOTES]
-    others = [one.score for one in found if _shown(one) != kept[0][0]]
-    lead = found[0].score - others[0] if others else 0.0
+    others = [candidate.score for candidate in candidates if _shown(candidate) != kept[0][0]]
+    lead = candidates[0].score - others[0] if others else 0.0
     sure = float(np.clip(confidence, 0.001, 0.999))
-    signals = np.array([np.log(sure / (1 - sure)), found[0].logit, lead])
-    return Quoted(tuple(Cited(text, (one.hit.rank,)) for text, one in kept), signals)
+    signals = np.array([np.log(sure / (1 - sure)), candidates[0].logit, lead])
+    return Quoted(tuple(Cited(text, (candidate.hit.rank,)) for text, candidate in kept), signals)
 
 
 def _read(query: str, hits: Sequence[Hit]) -> list[_Read]:
     """Reads the candidates; the best first."""
     near = sentences_by_words(query, [hit.text for hit in hits], SENTENCES)
-    candidates = [one for one in near if not _is_rest(hits[one.text], one)]
-    chunks = [Chunk("", 0, 0, hits[one.text].text[one.start : one.end], hits[one.text].headings) for one in candidates]
-    logits = bundled_reader(_TOKENS).score(query, chunks) if chunks else np.zeros(0)
-    most = max((one.shared for one in candidates), default=0.0) or 1.0
-    read = [
-        _Read(hits[one.text], one, float(logit), float(logit) + _WORDS * one.shared / most)
-        for one, logit in zip(candidates, logits, strict=True)
+    candidates = [sentence for sentence in near if not _is_rest(hits[sentence.text], sentence)]
+    chunks = [
+        Chunk("", 0, 0, hits[candidate.text].text[candidate.start : candidate.end], hits[candidate.text].headings)
+        for candidate in candidates
     ]
-    return sorted(read, key=lambda one: -one.score)
+    logits = bundled_reader(_TOKENS).score(query, chunks) if chunks else np.zeros(0)
+    most = max((candidate.shared for candidate in candidates), default=0.0) or 1.0
+    read = [
+        _Read(hits[sentence.text], sentence, float(logit), float(logit) + _WORDS * sentence.shared / most)
+        for sentence, logit in zip(candidates, logits, strict=True)
+    ]
+    return sorted(read, key=lambda candidate: -candidate.score)
 
 
 def _is_rest(hit: Hit, sentence: Sentence) -> bool:
@@ -104,9 +107,11 @@ def _is_rest(hit: Hit, sentence: Sentence) -> bool:
     return hit.start > 0 and sentence.start == 0 and hit.text[:1].islower()
 
 
-def _shown(one: _Read) -> str:
-    at = one.sentence
-    text = one.hit.text[at.start : at.end]
+def _shown(candidate: _Read) -> str:
+    at = candidate.sentence
+    text = candidate.hit.text[at.start : at.end]
     points_back = _POINTS_BACK.match(text) or len(text) < _SHORT_SENTENCE_CHARS
     goes_on = text.endswith(":") and at.after - at.end <= _FOLLOWS
-    return " ".join(one.hit.text[at.before if points_back else at.start : at.after if goes_on else at.end].split())
+    return " ".join(
+        candidate.hit.text[at.before if points_back else at.start : at.after if goes_on else at.end].split()
+    )

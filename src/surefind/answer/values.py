@@ -51,13 +51,13 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as text, with citations such as [1]."""
-        shown = (one.text + "".join(f" [{rank}]" for rank in one.citations) for one in self.sentences)
+        shown = (sentence.text + "".join(f" [{rank}]" for rank in sentence.citations) for sentence in self.sentences)
         return " ".join(shown) or NOT_HERE
 
     @property
     def cited(self) -> tuple[Hit, ...]:
         """The hits that are cited."""
-        ranks = {rank for one in self.sentences for rank in one.citations}
+        ranks = {rank for sentence in self.sentences for rank in sentence.citations}
         return tuple(hit for hit in self.result.hits if hit.rank in ranks)
 
     def to_dict(self) -> dict[str, Any]:
@@ -66,7 +66,9 @@ class Answer:
             "query": self.query,
             "answered": self.answered,
             "answer": self.text,
-            "sentences": [{"text": one.text, "citations": list(one.citations)} for one in self.sentences],
+            "sentences": [
+                {"text": sentence.text, "citations": list(sentence.citations)} for sentence in self.sentences
+            ],
             "citations": [hit.to_dict() for hit in self.cited],
             "confidence": self.confidence,
             "sure": self.sure,

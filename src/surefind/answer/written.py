@@ -39,19 +39,25 @@ def write(
     """Asks the model. With `communities`, it reads their summaries instead of the passages, and cites the passages of
     those that it names. Raises a `SurefindError` if it does not answer, or not as it was asked to."""
     template = services.prompt("ask", _GLOBAL if communities else _PROMPT, _SLOTS)
-    read = [(one.summary, one.hits) for one in communities] or [(_shown(hit), (hit,)) for hit in result.hits]
+    read = [(community.summary, community.hits) for community in communities] or [
+        (_shown(hit), (hit,)) for hit in result.hits
+    ]
     shown = [Data("passage", text, number) for number, (text, _) in enumerate(read, 1)]
     prompt = template.messages(passages=shown, query=Data("query", result.query))
     (answer,) = ask(
-        services, model, [prompt], max_tokens=_MAX_TOKENS, usable=lambda at, one: _sentences(one) is not None
+        services,
+        model,
+        [prompt],
+        max_tokens=_MAX_TOKENS,
+        usable=lambda at, answer_text: _sentences(answer_text) is not None,
     )
     if isinstance(answer, SurefindError):
         raise answer
-    found = _sentences(answer)
-    if found is None:
+    sentences = _sentences(answer)
+    if sentences is None:
         raise AnswerError("The model's answer had no list of sentences.")
     kept, dropped = [], []
-    for text, numbers in found:
+    for text, numbers in sentences:
         named = [read[number - 1] for number in numbers if 1 <= number <= len(read)]
         cited = [hit for _, hits in named for hit in hits]
         if supported(text, cited, [summary for summary, _ in named] if communities else ()):
@@ -71,7 +77,7 @@ def _sentences(answer: Completion) -> list[tuple[str, list[int]]] | None:
     rows = (read_object(answer.text) or {}).get("sentences")
     if not isinstance(rows, list):
         return None
-    return [found for row in rows if (found := _sentence(row)) is not None]
+    return [sentence for row in rows if (sentence := _sentence(row)) is not None]
 
 
 def _sentence(row: Any) -> tuple[str, list[int]] | None:

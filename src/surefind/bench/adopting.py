@@ -13,10 +13,10 @@ from surefind.protocols import OnProgress
 from surefind.settings.config import FILE_NAME, Settings
 
 
-def change_for(base: KnowledgeBase, found: Contender) -> SettingsChange:
+def change_for(base: KnowledgeBase, contender: Contender) -> SettingsChange:
     """Prepares the change of surefind.toml that makes this configuration the default."""
-    name = found.pipeline.name or short(found.pipeline)
-    return prepare(base.folder, name, found.pipeline, found.layout)
+    name = contender.pipeline.name or short(contender.pipeline)
+    return prepare(base.folder, name, contender.pipeline, contender.layout)
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,15 @@ def adopt(
 ) -> Adoption:
     """Builds what the change needs, then writes it. `agree` raises an error if the calls of language models may not be
     made."""
-    old = {str(one) for pipeline in change.old.pipelines.values() for one in pipeline.retrieve}
+    old = {str(retriever) for pipeline in change.old.pipelines.values() for retriever in pipeline.retrieve}
     made = Adoption(
         name=change.name,
         undone=change.undoes,
         before=_in_use(change.old),
         after=_in_use(change.new),
-        later=tuple(str(one) for one in change.new.named(change.new.pipeline).retrieve if str(one) not in old),
+        later=tuple(
+            str(retriever) for retriever in change.new.named(change.new.pipeline).retrieve if str(retriever) not in old
+        ),
         file=str(base.folder / FILE_NAME),
         dry_run=dry_run,
     )

@@ -72,8 +72,10 @@ def measure_answers(
             "an exam with passages (--exam), or write one: surefind exam write."
         )
     clusters = clusters_of(queries)
-    graded = [_grade(kb, one, queries, texts, unanswerable, plan.access, bench.report) for one in plan.contenders]
-    right = np.stack([one.right for one in graded], axis=1).astype(np.float64)
+    graded = [
+        _grade(kb, contender, queries, texts, unanswerable, plan.access, bench.report) for contender in plan.contenders
+    ]
+    right = np.stack([grades.right for grades in graded], axis=1).astype(np.float64)
     marks = letters(right.mean(axis=0).tolist(), compare_all(right, clusters=clusters))
     exam = plan.exam
     return AnswersReport(
@@ -95,8 +97,8 @@ def measure_answers(
         unanswerable=len(unanswerable),
         confidence=0.95,
         rows=tuple(
-            _row(contender, mark, one, clusters, len(unanswerable))
-            for contender, one, mark in zip(plan.contenders, graded, marks, strict=True)
+            _row(contender, mark, grades, clusters, len(unanswerable))
+            for contender, grades, mark in zip(plan.contenders, graded, marks, strict=True)
         ),
     )
 
@@ -136,22 +138,22 @@ def _grade(
         seconds.append(time.perf_counter() - started)
     report(f"Asking {contender.name}", len(questions), len(questions))
     known, others = answers[: len(queries)], answers[len(queries) :]
-    graded = [_graded(found, spans_of(query), texts) for found, query in zip(known, queries, strict=True)]
+    graded = [_graded(quoted, spans_of(query), texts) for quoted, query in zip(known, queries, strict=True)]
     return GradedQuotes(
         np.array([right for right, _ in graded]),
         np.array([f1 for _, f1 in graded]),
-        np.array([found.confidence or 0.0 if found.answered else _REFUSED for found in known]),
-        sum(not found.answered for found in others),
+        np.array([quoted.confidence or 0.0 if quoted.answered else _REFUSED for quoted in known]),
+        sum(not quoted.answered for quoted in others),
         float(np.median(seconds)),
     )
 
 
-def _graded(found: Answer, golds: Sequence[Judgment], texts: dict[str, str]) -> tuple[bool, float]:
+def _graded(quoted: Answer, golds: Sequence[Judgment], texts: dict[str, str]) -> tuple[bool, float]:
     """Whether the first quote has the answer, and its F1."""
-    if not found.answered:
+    if not quoted.answered:
         return False, 0.0
-    first = found.sentences[0]
-    hit = next(hit for hit in found.result.hits if hit.rank == first.citations[0])
+    first = quoted.sentences[0]
+    hit = next(hit for hit in quoted.result.hits if hit.rank == first.citations[0])
     pairs = [(gold, texts[gold.document][gold.start : gold.end]) for gold in golds]
     right = any(is_right(first.text, hit, gold, text) for gold, text in pairs)
     return right, token_f1(first.text, [text for _, text in pairs])

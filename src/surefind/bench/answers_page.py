@@ -29,7 +29,11 @@ def heads(report: AnswersReport) -> list[str]:
 def cells(report: AnswersReport, row: AnswersRow) -> list[str]:
     figures = [row.right, row.f1, row.answered, row.precision, row.precision_at_half, row.aurc]
     figures += [row.unanswerable] if report.unanswerable else []
-    return [*("–" if one is None else interval_text(one) for one in figures), row.letters, f"{row.seconds:.2f}"]
+    return [
+        *("–" if figure is None else interval_text(figure) for figure in figures),
+        row.letters,
+        f"{row.seconds:.2f}",
+    ]
 
 
 def row_name(row: AnswersRow) -> str:

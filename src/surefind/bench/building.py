@@ -70,7 +70,7 @@ def build_report(
     held = _intervals(halves, clusters[out]) if out.any() else intervals
     comparisons = compare_all(outcome.scores[primary], clusters=clusters)
     means = outcome.scores[primary].mean(axis=0).tolist()
-    found = _recommendation(outcome, primary)
+    recommendation = _recommendation(outcome, primary)
     verdict = decide(
         names,
         primary,
@@ -80,7 +80,7 @@ def build_report(
         intervals[primary],
         held[primary],
         dict(enumerate(outcome.latency)),
-        found,
+        recommendation,
         whole=outcome.whole,
         reranked=[bool(contender.pipeline.rerank) for contender in plan.contenders],
     )
@@ -123,15 +123,16 @@ def build_report(
         query_ids=tuple(query.id for query in exam.queries),
         query_texts=tuple(query.text for query in exam.queries),
         query_documents=tuple(
-            tuple(sorted({one.document for one in (*query.judgments, *query.segments)})) for query in exam.queries
+            tuple(sorted({judgment.document for judgment in (*query.judgments, *query.segments)}))
+            for query in exam.queries
         ),
         query_clusters=tuple(clusters.tolist()),
         winner=names[verdict.winner],
         ties=tuple(names[i] for i in verdict.ties),
         recommended=names[verdict.recommended],
-        recommendation=found,
+        recommendation=recommendation,
         verdict="\n".join(filter(None, [verdict.text, *assessments])),
-        comparisons=tuple(_named(one, names) for one in comparisons),
+        comparisons=tuple(_named(comparison, names) for comparison in comparisons),
         leakage=leakage(exam),
         alpha_sweep=alpha_sweep(outcome, documents),
         memory_bytes=outcome.memory_bytes,
@@ -160,7 +161,7 @@ def _rows(
             aliases=tuple(contender.aliases),
             pipeline=contender.pipeline.name or short(contender.pipeline),
             spec=str(contender.pipeline),
-            measures={measure: found[i] for measure, found in intervals.items()},
+            measures={measure: rows[i] for measure, rows in intervals.items()},
             letters=marks[i],
             latency_ms=outcome.latency[i],
             calls=outcome.latency[i].calls,
@@ -172,7 +173,7 @@ def _rows(
             layout=outcome.views[i].layout,
             chunks=len(outcome.views[i]),
             ingest_s_per_doc=outcome.ingestion[i],
-            held_out={measure: found[i] for measure, found in held.items()},
+            held_out={measure: rows[i] for measure, rows in held.items()},
             asked=asked[i],
             scores=tuple(None if math.isnan(score) else round(score, 4) for score in answered[:, i].tolist()),
         )
@@ -180,8 +181,16 @@ def _rows(
     )
 
 
-def _named(found: Comparison, names: Sequence[str]) -> RowComparison:
-    return RowComparison(names[found.a], names[found.b], found.difference, found.low, found.high, found.p, found.p_holm)
+def _named(comparison: Comparison, names: Sequence[str]) -> RowComparison:
+    return RowComparison(
+        names[comparison.a],
+        names[comparison.b],
+        comparison.difference,
+        comparison.low,
+        comparison.high,
+        comparison.p,
+        comparison.p_holm,
+    )
 
 
 def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
@@ -209,8 +218,8 @@ def _intervals(scores: Mapping[str, Floats], clusters: Clusters) -> dict[str, li
     names = list(scores)
     stacked = np.concatenate([scores[name] for name in names], axis=1)
     columns = stacked.shape[1] // len(names)
-    found = [_within(interval) for interval in bootstrap(stacked, clusters=clusters)]
-    return {name: found[i * columns : (i + 1) * columns] for i, name in enumerate(names)}
+    intervals = [_within(interval) for interval in bootstrap(stacked, clusters=clusters)]
+    return {name: intervals[i * columns : (i + 1) * columns] for i, name in enumerate(names)}
 
 
 def _within(interval: Interval) -> Interval:
@@ -266,7 +275,8 @@ def _samples(
                 family=query.family,
                 overlap=query.overlap,
                 gold=tuple(
-                    QuotedGold(one.document, titles.get(one.document, ""), one.quote) for one in query.judgments[:3]
+                    QuotedGold(judgment.document, titles.get(judgment.document, ""), judgment.quote)
+                    for judgment in query.judgments[:3]
                 ),
                 results=tuple(results),
             )

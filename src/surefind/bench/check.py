@@ -70,13 +70,13 @@ def read_baseline(path: Path) -> Baseline:
 
 def _scores(report: BenchReport) -> list[tuple[list[str], dict[Question, float]]]:
     """The names of each row that was asked every question, and its scores."""
-    found = []
+    by_row = []
     for row in report.rows:
         pairs = zip(_questions(report), row.scores, strict=True)
         scores = {question: score for question, score in pairs if score is not None}
         if None not in row.scores:
-            found.append(([row.name, *row.aliases], scores))
-    return found
+            by_row.append(([row.name, *row.aliases], scores))
+    return by_row
 
 
 def _questions(report: BenchReport) -> list[Question]:

@@ -50,22 +50,28 @@ def compared(
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
         if "pipelines" not in kb.settings.bench:
-            left_out = [one for one in contenders if one.name in BUILT_IN and _takes_long(kb, one)]
-    kept = tuple(one for one in contenders if one not in left_out)
-    return kept, plan.parse_measures(measures or wanted), tuple(one.name for one in left_out)
+            left_out = [
+                contender for contender in contenders if contender.name in BUILT_IN and _takes_long(kb, contender)
+            ]
+    kept = tuple(contender for contender in contenders if contender not in left_out)
+    return kept, plan.parse_measures(measures or wanted), tuple(contender.name for contender in left_out)
 
 
 def _takes_long(kb: KnowledgeBase, contender: Contender) -> bool:
     """Whether an encoder that the hybrid has not would have to embed many passages, judged by some of them."""
     usual = Pipeline.parse(BUILT_IN["hybrid"]).retrieve
-    new = [one for one in contender.pipeline.retrieve if isinstance(one, Dense) and one not in usual]
+    new = [
+        retriever
+        for retriever in contender.pipeline.retrieve
+        if isinstance(retriever, Dense) and retriever not in usual
+    ]
     if not new or not kb.has_cut(None) or not kb.missing(new):
         return False
     view = kb.reader().view
     ids = view.spans().ids
     some = view.chunks(ids[:: len(ids) // _EMBEDDED + 1].tolist(), Access.owner())
     texts = [chunk.searchable for chunk in some]
-    lacking = sum(kb.services.embedder(one.model).lacking(texts) for one in new)
+    lacking = sum(kb.services.embedder(retriever.model).lacking(texts) for retriever in new)
     return lacking / max(1, len(texts)) * len(ids) > _EMBEDDED
 
 
@@ -76,23 +82,23 @@ def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> P
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
     """The trained fusions of the same retrievers that are valid for the current documents."""
-    fitting = [one for one in _valid_fusions(kb) if one.depth == like.depth]
+    fitting = [valid_fusion for valid_fusion in _valid_fusions(kb) if valid_fusion.depth == like.depth]
     specs = [str(retriever) for retriever in like.retrieve]
     return [
-        Contender(f"learned {one.name}", replace(like, fuse=Learned(one.name, one.missing), name=""))
-        for one in fitting
-        if [retriever.spec for retriever in one.retrievers] == specs
+        Contender(f"learned {manifest.name}", replace(like, fuse=Learned(manifest.name, manifest.missing), name=""))
+        for manifest in fitting
+        if [retriever.spec for retriever in manifest.retrievers] == specs
     ]
 
 
 def _valid_fusions(kb: KnowledgeBase) -> list[FusionManifest]:
-    view, found = kb.reader().view, []
+    view, valid = kb.reader().view, []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
         try:
             manifest, training = read_manifest(path, FusionManifest)
         except StoreError:
             continue  # `surefind train list` names it
-        retrievers = [cast(Retriever, spec.make("retrieve", one.spec)) for one in manifest.retrievers]
+        retrievers = [cast(Retriever, spec.make("retrieve", retriever.spec)) for retriever in manifest.retrievers]
         if not differences(manifest, training.documents, retrievers, manifest.depth, view):
-            found.append(manifest)
-    return found
+            valid.append(manifest)
+    return valid

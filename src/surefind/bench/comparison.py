@@ -71,5 +71,5 @@ View = TypeVar("View", bound=RunDifference)
 
 def corrected(differences: Sequence[View]) -> list[View]:
     """Returns several comparisons with Holm's correction of p."""
-    p = holm(np.array([one.p for one in differences])).tolist()
-    return [replace(one, p=value) for one, value in zip(differences, p, strict=True)]
+    p = holm(np.array([difference.p for difference in differences])).tolist()
+    return [replace(difference, p=value) for difference, value in zip(differences, p, strict=True)]

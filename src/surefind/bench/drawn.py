@@ -128,7 +128,7 @@ def about_parts(plan: Plan, asked: BoolArray, latency: Sequence[Timing]) -> str:
     rows = plan.contenders
     listed = ", ".join(f"{rows[i].name} ({latency[i].p50:.0f} ms a search)" for i in slow)
     without = {rows[i].pipeline.path for i in slow}
-    named = [*(one.name for one in rows if str(one.pipeline) in without), *(rows[i].name for i in slow)]
+    named = [*(row.name for row in rows if str(row.pipeline) in without), *(rows[i].name for i in slow)]
     exam = ["--exam", plan.exam.name.removesuffix("-held-out")]
     command = shlex.join(["surefind", "bench", *exam, *(word for name in named for word in ("-p", name))])
     return (

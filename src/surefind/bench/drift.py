@@ -92,7 +92,7 @@ def measure_drift(
     of `access`: whoever sees the result learns nothing about other documents."""
     plan = _plan(kb, exam, access)
     texts = [{d.id: d.text for d in reader.documents(_OWNER)} for reader in (before, after)]
-    old, new = (_admitted(one, reader, access) for one, reader in zip(texts, (before, after), strict=True))
+    old, new = (_admitted(documents, reader, access) for documents, reader in zip(texts, (before, after), strict=True))
     gold = locate_gold(plan.exam.queries, old, new)
     asked = [q for q, (first, second) in enumerate(gold) if first.documents or second.documents]
     if not asked:
@@ -139,7 +139,7 @@ class _Side:
         names = [contender.name for contender in plan.contenders]
         self.problems = (*ranked.problems, *step_problems(names, ranked.steps))
         self._rankings = ranked.rankings[0]
-        judge = Judge([one.query for one in gold], places_of(self._spans, texts))
+        judge = Judge([gold_query.query for gold_query in gold], places_of(self._spans, texts))
         self.scores = MEASURES[MEASURE.name](judge.gains(self._rankings, MEASURE.level), MEASURE.k)
 
     @cached_property
@@ -153,7 +153,7 @@ class _Side:
 
     def place(self, q: int) -> QuestionResult:
         """The ranking of a question, and where its gold is in it."""
-        ranks = [rank for rank, one in enumerate(self.documents[q], 1) if one in self.gold[q].documents]
+        ranks = [rank for rank, document in enumerate(self.documents[q], 1) if document in self.gold[q].documents]
         return QuestionResult(self.documents[q], self.gold[q], float(self.scores[q]), min(ranks, default=None))
 
 

@@ -159,8 +159,8 @@ class Bench:
         sizes = [self.index_bytes(contender) for contender in plan.contenders]
         ingestion = [self.ingestion(contender) for contender in plan.contenders]
         latency = self.latency(plan, timed_while_ranking(plan.contenders, scored.steps))
-        found = {field.name: getattr(scored, field.name) for field in fields(scored)}
-        return Outcome(**found, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=peak_memory())
+        outcome = {field.name: getattr(scored, field.name) for field in fields(scored)}
+        return Outcome(**outcome, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=peak_memory())
 
     def score(self, plan: Plan) -> Scored:
         """Ranks and scores every question with every contender."""
@@ -171,13 +171,13 @@ class Bench:
             raise ExamError("The documents changed while the benchmark was starting. Run it again.")
         views = tuple(self.view(contender) for contender in plan.contenders)
         ranked = self.rank(plan)
-        judges = {id(one): Judge(exam.queries, places_of(one.spans(), documents)) for one in views}
+        judges = {id(view): Judge(exam.queries, places_of(view.spans(), documents)) for view in views}
         rows = list(zip(ranked.rankings, ranked.before, views, strict=True))
         scores, answered = score_table(plan, rows, ranked.part, judges, documents, self.report)
         return Scored(
             plan=plan,
             views=views,
-            judges=tuple(judges[id(one)] for one in views),
+            judges=tuple(judges[id(view)] for view in views),
             rankings=ranked.rankings,
             scores=scores,
             answered=answered,
@@ -316,10 +316,10 @@ class Bench:
             view = self.view(contenders[0])
             times = measure_latency(contenders, queries, view, self.kb.services, plan.access, timed_before)
             timed.update(zip(places, times, strict=True))
-        found = [timed[i] for i in range(len(plan.contenders))]
-        self.cache.put_data(key, to_json(found))
+        timings = [timed[i] for i in range(len(plan.contenders))]
+        self.cache.put_data(key, to_json(timings))
         self.report("Timing", len(timed), len(plan.contenders))
-        return found
+        return timings
 
     def ingestion(self, contender: Contender) -> float | None:
         """Seconds to ingest a document, measured on the first run on this machine."""
@@ -340,4 +340,4 @@ class Bench:
     def index_bytes(self, contender: Contender) -> int:
         """Size of all indexes that the contender's retrievers need."""
         sizes = self.kb.index_sizes(contender.layout)
-        return sum(sizes.get(one.index_spec, 0) for one in needed(contender.pipeline.retrieve))
+        return sum(sizes.get(retriever.index_spec, 0) for retriever in needed(contender.pipeline.retrieve))

@@ -140,7 +140,7 @@ def _write_csv(report: BenchReport, path: Path) -> None:
                 [
                     row.name,
                     row.spec,
-                    *(number for one in intervals for number in (one.mean, one.low, one.high)),
+                    *(number for interval in intervals for number in (interval.mean, interval.low, interval.high)),
                     row.letters,
                     row.latency_ms.p50,
                     row.latency_ms.p95,

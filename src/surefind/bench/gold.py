@@ -60,14 +60,14 @@ def _rewritten(j: Judgment, old: Mapping[str, str], new: Mapping[str, str]) -> b
 
 
 def _gold(query: ExamQuery, here: Mapping[str, str], there: Mapping[str, str]) -> Gold:
-    found = [moved for j in query.judgments if (moved := locate(j, here) or _edited(j, here, there))]
-    present = dict.fromkeys(j.document for j in found if j.grade > 0)
+    judgments = [moved for j in query.judgments if (moved := locate(j, here) or _edited(j, here, there))]
+    present = dict.fromkeys(j.document for j in judgments if j.grade > 0)
     lost: dict[str, Judgment] = {}
     for j in sorted(query.judgments, key=lambda j: (j.is_answer, j.grade)):  # the best of a document comes last
         if j.grade > 0 and j.document not in present:
             lost[j.document] = j
     missing = [Judgment(f"{_LOST}{document}", grade=j.grade, role=j.role) for document, j in lost.items()]
-    return Gold(replace(query, judgments=(*found, *missing)), tuple(present), tuple(lost))
+    return Gold(replace(query, judgments=(*judgments, *missing)), tuple(present), tuple(lost))
 
 
 def _edited(j: Judgment, here: Mapping[str, str], there: Mapping[str, str]) -> Judgment | None:

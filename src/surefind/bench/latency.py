@@ -227,8 +227,8 @@ def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, acces
 
 def _costs(collected: Sequence[CollectedNotes]) -> tuple[float | None, float | None]:
     """Mean calls and dollars per query; None for a stage that calls no language model."""
-    calls = sum(one.calls for one in collected) / max(1, len(collected))
-    dollars = sum(one.dollars for one in collected) / max(1, len(collected))
+    calls = sum(cost.calls for cost in collected) / max(1, len(collected))
+    dollars = sum(cost.dollars for cost in collected) / max(1, len(collected))
     return (round(calls, 3), round(dollars, 8)) if calls else (None, None)
 
 

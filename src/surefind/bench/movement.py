@@ -126,14 +126,14 @@ class Movement:
         families = sorted(set(labels.tolist()))
         if len(families) < 2:
             return {}
-        found = {}
+        changes = {}
         for family in families:
             own = labels == family
             interval = bootstrap(change[own][:, None], clusters=self._clusters[own])[0]
-            found[family] = FamilyChange(
+            changes[family] = FamilyChange(
                 mean=interval.mean, low=interval.low, high=interval.high, queries=int(own.sum())
             )
-        return found
+        return changes
 
     def _passage(self, rankings: Rankings, q: int) -> str:
         """The title of the first document."""

@@ -37,24 +37,24 @@ from surefind.search.pipeline import SPEC_MARKS, Pipeline
 def find(kb: KnowledgeBase, name: str) -> Contender:
     """Finds the configuration that a name or a spec stands for. Its layout is None unless it differs from that of the
     settings."""
-    found = from_texts([name], kb.settings.known, elsewhere(kb))
-    if len(found) > 1:
-        listed = ", ".join(one.name for one in found)
-        raise UsageError(f"{name!r} stands for {len(found)} pipelines: {listed}. Choose one of them.")
-    return found[0]
+    contenders = from_texts([name], kb.settings.known, elsewhere(kb))
+    if len(contenders) > 1:
+        listed = ", ".join(contender.name for contender in contenders)
+        raise UsageError(f"{name!r} stands for {len(contenders)} pipelines: {listed}. Choose one of them.")
+    return contenders[0]
 
 
 def find_pipeline(kb: KnowledgeBase, name: str | None) -> Pipeline:
     """Finds a pipeline for a command that works on the layout of the settings; without a name, the default one."""
     if name is None:
         return kb.pipeline()
-    found = find(kb, name)
-    if found.layout is not None:
+    contender = find(kb, name)
+    if contender.layout is not None:
         raise UsageError(
-            f"{name!r} cuts documents in another way than surefind.toml: {found.layout}. Adopt it first with: "
+            f"{name!r} cuts documents in another way than surefind.toml: {contender.layout}. Adopt it first with: "
             f"surefind use {shlex.quote(name)}."
         )
-    return found.pipeline
+    return contender.pipeline
 
 
 def find_in(report: SavedReport, name: str) -> Contender:
@@ -75,23 +75,23 @@ def elsewhere(kb: KnowledgeBase) -> Elsewhere:
 def _elsewhere(kb: KnowledgeBase, name: str, error: SpecError) -> Contender:
     reports = list(reports_in(kb.data))
     entries = [*(row for report in reports for row in report.rows), *_presets()]
-    found = next((entry.contender() for entry in entries if name in entry.names), None)
-    if found is None:
+    contender = next((entry.contender() for entry in entries if name in entry.names), None)
+    if contender is None:
         entries = [*_own(kb), *_retrievers(), *entries]
         alike = _alike(name, entries)
         if not alike:
             raise _unknown(name, error, kb, entries, reports)
-        found = _only(name, alike)
-    return _in_layout_of(kb, found)
+        contender = _only(name, alike)
+    return _in_layout_of(kb, contender)
 
 
-def _in_layout_of(kb: KnowledgeBase, found: Contender) -> Contender:
-    same = found.layout is None or str(found.layout) == str(kb.settings.layout)
-    return Contender(found.name, found.pipeline, None if same else found.layout)
+def _in_layout_of(kb: KnowledgeBase, contender: Contender) -> Contender:
+    same = contender.layout is None or str(contender.layout) == str(kb.settings.layout)
+    return Contender(contender.name, contender.pipeline, None if same else contender.layout)
 
 
 def _own(kb: KnowledgeBase) -> list[NamedConfig]:
-    return [NamedConfig((name,), "surefind.toml", name, str(one)) for name, one in kb.settings.known.items()]
+    return [NamedConfig((name,), "surefind.toml", name, str(pipeline)) for name, pipeline in kb.settings.known.items()]
 
 
 def _retrievers() -> list[NamedConfig]:
@@ -111,23 +111,23 @@ def _presets() -> Iterator[NamedConfig]:
 
 def _alike(name: str, entries: Iterable[NamedConfig]) -> dict[str, NamedConfig]:
     """The names that differ from the given one only in spelling, each with the first entry that has it."""
-    wanted, found = _fold(name), dict[str, NamedConfig]()
+    wanted, matches = _fold(name), dict[str, NamedConfig]()
     for entry in entries:
         for known in entry.names:
             if _fold(known) == wanted:
-                found.setdefault(known, entry)
-    return found
+                matches.setdefault(known, entry)
+    return matches
 
 
 def _fold(name: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", name).casefold().replace("α", "alpha").split())
 
 
-def _only(name: str, found: dict[str, NamedConfig]) -> Contender:
+def _only(name: str, matches: dict[str, NamedConfig]) -> Contender:
     """The configuration of all these entries; an error if they are different ones."""
-    made = [entry.contender() for entry in found.values()]
+    made = [entry.contender() for entry in matches.values()]
     if len(distinct(made)) > 1:
-        listed = " or ".join(f"{known!r} of {entry.where} ({entry.spec})" for known, entry in found.items())
+        listed = " or ".join(f"{known!r} of {entry.where} ({entry.spec})" for known, entry in matches.items())
         raise UsageError(f"{name!r} is ambiguous: it may be {listed}. Write the name exactly as it is there.")
     return made[0]
 
@@ -139,7 +139,7 @@ def _unknown(
     because they are many."""
     rows = [row.names[0] for report in reports[:1] for row in report.rows]
     known = {*kb.settings.known, *spec.names("retrieve"), *rows}
-    meant = closest(name, known) or closest(name, {one for entry in entries for one in entry.names})
+    meant = closest(name, known) or closest(name, {alias for entry in entries for alias in entry.names})
     if any(mark in name for mark in SPEC_MARKS):
         return SpecError(f"{error} Or did you mean {meant}?" if meant else str(error))
     return SpecError(f"There is no pipeline called {name!r}. {choices(name, known, meant)}")

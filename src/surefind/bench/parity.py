@@ -63,8 +63,8 @@ def measure_parity(kb: KnowledgeBase, exam: Exam, report: OnProgress | None = No
     judge = Judge(moved.queries, places_of(reader.view.spans(), texts))
     queries = [Query(query.text, query.id) for query in moved.queries]
     return [
-        _compared(judge, queries, one, *_both(kb, reader, one, queries, report))
-        for one in each_needed(kb.pipeline().retrieve)
+        _compared(judge, queries, retriever, *_both(kb, reader, retriever, queries, report))
+        for retriever in each_needed(kb.pipeline().retrieve)
     ]
 
 
@@ -75,13 +75,15 @@ def _both(
     ids = reader.view.spans().ids
     progress = partial(report, f"Indexing {retriever.name}") if report else None
     index = retriever.build(reader.view.chunks(ids.tolist(), _OWNER), kb.services, None, progress)
-    found = index.search(retriever, queries, MEASURE.k, EVERY)
-    local = replace(found, ids=np.where(found.ids == PAD, PAD, ids[np.maximum(found.ids, 0)]))
+    rankings = index.search(retriever, queries, MEASURE.k, EVERY)
+    local = replace(rankings, ids=np.where(rankings.ids == PAD, PAD, ids[np.maximum(rankings.ids, 0)]))
     return local, reader.view.search(retriever, queries, MEASURE.k, _OWNER)
 
 
 def _compared(judge: Judge, queries: Sequence[Query], retriever: Retriever, local: Rankings, here: Rankings) -> Parity:
-    before, after = (MEASURES[MEASURE.name](judge.gains(one, MEASURE.level), MEASURE.k) for one in (local, here))
+    before, after = (
+        MEASURES[MEASURE.name](judge.gains(rankings, MEASURE.level), MEASURE.k) for rankings in (local, here)
+    )
     scores = compare_runs(before[:, None], after[:, None])[0]
     shared = [_overlap(set(local.row(q)[0].tolist()), set(here.row(q)[0].tolist())) for q in range(len(queries))]
     return Parity(retriever=str(retriever), overlap=float(np.mean(shared)), **scores.figures)

@@ -127,34 +127,34 @@ def from_texts(
 ) -> list[Contender]:
     """Contenders from names of pipelines or from specs, with grids expanded. `elsewhere` finds a text that is neither,
     given the error that it would be."""
-    found = []
+    contenders = []
     # The spec of one retriever is as short as a name.
-    names = {str(one): name for name, one in named.items() if len(one.stages) > 1}
+    names = {str(pipeline): name for name, pipeline in named.items() if len(pipeline.stages) > 1}
     for text in texts:
         if text in named:
-            found.append(Contender(text, named[text]))
+            contenders.append(Contender(text, named[text]))
             continue
         try:
             made = _pipelines(text, named)
-            found += [Contender(names.get(str(one)) or short(one), one) for one in made]
+            contenders += [Contender(names.get(str(pipeline)) or short(pipeline), pipeline) for pipeline in made]
         except SpecError as error:
             if elsewhere is None:
                 raise
-            found.append(elsewhere(text, error))
-    return distinct(found)
+            contenders.append(elsewhere(text, error))
+    return distinct(contenders)
 
 
 def _pipelines(text: str, named: Mapping[str, Pipeline]) -> list[Pipeline]:
     known = {*named, *spec.names("retrieve")}
     if re.fullmatch(r"[\w.-]+", text) and text not in known:
         raise SpecError(f"There is no pipeline or retriever called {text!r}. {choices(text, known)}")
-    return [Pipeline.parse(one) for one in expand(text)]
+    return [Pipeline.parse(part) for part in expand(text)]
 
 
 def layouts_from_texts(texts: Sequence[str]) -> dict[str, Layout]:
     """Layouts from specs, with grids expanded. A layout's name is its spec without default parameters."""
-    found = [Layout.read(text) for given in texts for text in expand_layout(given)]
-    return {" + ".join(_short(stage) for stage in (one.chunk, *one.enrich)): one for one in found}
+    layouts = [Layout.read(text) for given in texts for text in expand_layout(given)]
+    return {" + ".join(_short(stage) for stage in (layout.chunk, *layout.enrich)): layout for layout in layouts}
 
 
 def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> list[Contender]:
@@ -209,7 +209,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
 def _identity(contender: Contender) -> str:
     """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
     pipeline = contender.pipeline
-    other = declared(pipeline.fuse).same_as([one.signal for one in pipeline.retrieve])
+    other = declared(pipeline.fuse).same_as([retriever.signal for retriever in pipeline.retrieve])
     if other is not None:
         pipeline = replace(pipeline, fuse=spec.make("fuse", other))
     return str(replace(contender, pipeline=pipeline))
@@ -217,7 +217,7 @@ def _identity(contender: Contender) -> str:
 
 def _aliases(group: Sequence[Contender], taken: Collection[str]) -> tuple[str, ...]:
     """The other names of a group of equal contenders, without those that are taken."""
-    names = dict.fromkeys(name for one in group for name in (one.name, *one.aliases))
+    names = dict.fromkeys(name for contender in group for name in (contender.name, *contender.aliases))
     return tuple(name for name in names if name not in taken)
 
 
@@ -235,7 +235,7 @@ def from_settings(
     if "pipelines" in bench:
         pipelines = from_texts([str(text) for text in bench["pipelines"]], named, elsewhere)
     else:
-        pipelines = [Contender(name, one, drawn=_reads_here(one)) for name, one in named.items()]
+        pipelines = [Contender(name, pipeline, drawn=_reads_here(pipeline)) for name, pipeline in named.items()]
     layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
     if "preset" in bench or not ("pipelines" in bench or layouts):
         contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), pipelines, layouts)

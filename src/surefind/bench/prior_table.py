@@ -103,16 +103,16 @@ class _Unknowns:
         """The numbers of the unknowns whose sum is this configuration."""
         base, changes, exact = self._taken_apart(spec)
         if base in self._table["specs"]:
-            found = {self._table["specs"].index(base)} | {self._change(change) for change in changes}
+            effects = {self._table["specs"].index(base)} | {self._change(change) for change in changes}
             if not exact or (changes and base != self._table["default"]):
-                found.add(self._own("interplay", spec, 0.0, _INTERPLAY, _INTERPLAY * 5))
+                effects.add(self._own("interplay", spec, 0.0, _INTERPLAY, _INTERPLAY * 5))
         else:
             average = sum(self._table["mean"]) / len(self._table["mean"])
-            found = {self._own("pipeline", spec, average, _UNKNOWN_SPREAD, _UNKNOWN_QUESTION, unmeasured=True)}
+            effects = {self._own("pipeline", spec, average, _UNKNOWN_SPREAD, _UNKNOWN_QUESTION, unmeasured=True)}
         if layout and layout != self._table["layout"]:
             part = self._own("layout", layout, _OTHER_LAYOUT, _UNKNOWN_SPREAD, _UNKNOWN_QUESTION, unmeasured=True)
-            found.add(part)
-        return found
+            effects.add(part)
+        return effects
 
     def spread(self) -> Floats:
         """Covariance of all unknowns between collections."""
@@ -178,10 +178,10 @@ def _between(mix: Floats, covariance: Floats) -> Floats:
 
 def _blocks(first: Sequence[Sequence[float]], variances: Sequence[float]) -> Floats:
     size = len(first)
-    found = np.zeros((size + len(variances),) * 2)
-    found[:size, :size] = first
-    found[range(size, len(found)), range(size, len(found))] = variances
-    return found
+    matrix = np.zeros((size + len(variances),) * 2)
+    matrix[:size, :size] = first
+    matrix[range(size, len(matrix)), range(size, len(matrix))] = variances
+    return matrix
 
 
 @cache

@@ -20,10 +20,10 @@ def readable_report(report: BenchReport, readable: Collection[str] = ()) -> Benc
     shown = [all(name in readable for name in names) for names in report.query_documents]
     every = list(zip(report.query_ids, shown, strict=True))
     asked = {query for query, may in every if may} - {query for query, may in every if not may}
-    queries = tuple(one for one in report.queries if one.id in asked)
-    chunks = tuple(one if one.document in readable else _HIDDEN_CHUNK for one in report.chunks)
-    quoted = [(one.document, one.title) for one in chunks]
-    quoted += [(gold.document, gold.title) for one in queries for gold in one.gold]
+    queries = tuple(query for query in report.queries if query.id in asked)
+    chunks = tuple(chunk if chunk.document in readable else _HIDDEN_CHUNK for chunk in report.chunks)
+    quoted = [(chunk.document, chunk.title) for chunk in chunks]
+    quoted += [(gold.document, gold.title) for query in queries for gold in query.gold]
     titles = {name for names in quoted for name in names}
     return replace(
         report,
@@ -31,9 +31,11 @@ def readable_report(report: BenchReport, readable: Collection[str] = ()) -> Benc
         exam=replace(report.exam, dropped=None, restricted=None, fingerprint=None),
         corpus=replace(report.corpus, withheld=None, chunks=None, fingerprint=None),
         rows=tuple(_row(row, asked, titles) for row in report.rows),
-        query_ids=tuple(one if may else "" for one, may in every),
-        query_texts=tuple(one if may else "" for one, may in zip(report.query_texts, shown, strict=True)),
-        query_documents=tuple(one if may else () for one, may in zip(report.query_documents, shown, strict=True)),
+        query_ids=tuple(query_id if may else "" for query_id, may in every),
+        query_texts=tuple(text if may else "" for text, may in zip(report.query_texts, shown, strict=True)),
+        query_documents=tuple(
+            documents if may else () for documents, may in zip(report.query_documents, shown, strict=True)
+        ),
         queries=queries,
         chunks=chunks,
     )
@@ -60,8 +62,8 @@ def _row(row: ReportRow, asked: Collection[str], titles: Collection[str]) -> Rep
 def _step(step: RerankChange, asked: Collection[str], titles: Collection[str]) -> RerankChange:
     if step.worst is None:
         return step
-    shown = (one for one in step.worst if one.id in asked)
-    return replace(step, worst=tuple(replace(one, top=_known(one.top, titles)) for one in shown))
+    shown = (question for question in step.worst if question.id in asked)
+    return replace(step, worst=tuple(replace(question, top=_known(question.top, titles)) for question in shown))
 
 
 def _known(top: tuple[str, str], titles: Collection[str]) -> tuple[str, str]:

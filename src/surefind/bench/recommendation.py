@@ -126,29 +126,29 @@ def percent(probability: float) -> str:
     return "more than 99%" if probability > 0.99 else f"{probability:.0%}"
 
 
-def describe(names: Sequence[str], found: Recommendation, collections: int, chosen: int | None = None) -> str:
+def describe(names: Sequence[str], advice: Recommendation, collections: int, chosen: int | None = None) -> str:
     """The recommendation in words: how sure it is, on what basis, and what would make it surer. If a faster
     configuration was `chosen`, the text says that these figures are those of the best."""
-    best = "" if chosen in (None, found.best) else f" than {names[found.best]}"
+    best = "" if chosen in (None, advice.best) else f" than {names[advice.best]}"
     text = (
-        f"The probability is {percent(found.within)} that no configuration of this table is better{best} by more than "
-        f"{found.margin:g} {found.measure} on real questions; the expected loss{' with it' if best else ''} is "
-        f"{100 * found.regret:.1f} points."
+        f"The probability is {percent(advice.within)} that no configuration of this table is better{best} by more than "
+        f"{advice.margin:g} {advice.measure} on real questions; the expected loss{' with it' if best else ''} is "
+        f"{100 * advice.regret:.1f} points."
     )
     basis = [f"real questions on {collections} other collections"]
-    if found.real:
-        basis.append(f"{found.real} real questions of this exam")
-    basis += [f"{count} {family} questions" for family, count in found.other.items()]
+    if advice.real:
+        basis.append(f"{advice.real} real questions of this exam")
+    basis += [f"{count} {family} questions" for family, count in advice.other.items()]
     text += f" It rests on {' and '.join(filter(None, [', '.join(basis[:-1]), basis[-1]]))}"
-    text += "." if found.real else "; questions cut from the documents do not choose."
-    if found.more:
-        text += f" About {found.more} {'more ' if found.real else ''}real questions would halve the expected loss."
-    if found.decisive:
-        rival, best = names[found.rival], names[found.best]
-        text += f" About {found.decisive} {'more' if found.real else 'of them'} would tell {best} from {rival}."
-    if found.unknown:
-        listed = ", ".join(names[i] for i in found.unknown[:4])
-        text += f" Not measured on other collections: {listed}{' …' if len(found.unknown) > 4 else ''}."
+    text += "." if advice.real else "; questions cut from the documents do not choose."
+    if advice.more:
+        text += f" About {advice.more} {'more ' if advice.real else ''}real questions would halve the expected loss."
+    if advice.decisive:
+        rival, best = names[advice.rival], names[advice.best]
+        text += f" About {advice.decisive} {'more' if advice.real else 'of them'} would tell {best} from {rival}."
+    if advice.unknown:
+        listed = ", ".join(names[i] for i in advice.unknown[:4])
+        text += f" Not measured on other collections: {listed}{' …' if len(advice.unknown) > 4 else ''}."
     return text
 
 

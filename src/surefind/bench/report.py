@@ -268,7 +268,7 @@ class BenchReport:
         """Raises `ValueError` if parts do not fit together, as in a file of another program."""
         wanted, questions = {self.primary, *self.measures}, len(self.query_ids)
         lists = (self.query_texts, self.query_documents, self.query_clusters, *(row.scores for row in self.rows))
-        if any(len(one) != questions for one in lists):
+        if any(len(per_question) != questions for per_question in lists):
             raise ValueError("its lists of questions and scores differ in length")
         if any(not wanted <= row.measures.keys() for row in self.rows):
             raise ValueError("a row lacks a measure")

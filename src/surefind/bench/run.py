@@ -103,8 +103,8 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     learned = [_learned(contender.name, fuser, kb.services) for contender, fuser in _trained(plan)]
     checks = checked(kb, plan_needs(kb, plan))
     models = [
-        ModelCheck(redacted(kb.services.chat_name(need.model)), need.step, one.verdict, one.figure)
-        for need, one in checks
+        ModelCheck(redacted(kb.services.chat_name(need.model)), need.step, verdict.verdict, verdict.figure)
+        for need, verdict in checks
     ]
     said = sentence(checks, kb.services.chat_name)
     made = build_report(outcome, texts, titles, command, learned, models, said)
@@ -162,12 +162,14 @@ def _learned(name: str, fuser: Learned, services: Services) -> TrainedFusion:
 def _training_questions(contender: Contender, services: Services) -> frozenset[str]:
     """The questions that the fuser, rerankers and encoders of a pipeline were trained on."""
     stages = (contender.pipeline.fuse, *contender.pipeline.rerank)
-    found = [declared(stage).training_questions(services) for stage in stages]
+    trained_on = [declared(stage).training_questions(services) for stage in stages]
     for retriever in contender.pipeline.retrieve:
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
         if isinstance(encoder, Onnx | SentenceTransformers):
-            found.append(questions_trained_on(located(encoder.path if isinstance(encoder, Onnx) else encoder.model)))
-    return frozenset[str]().union(*found)
+            trained_on.append(
+                questions_trained_on(located(encoder.path if isinstance(encoder, Onnx) else encoder.model))
+            )
+    return frozenset[str]().union(*trained_on)
 
 
 def _stamp(contender: Contender, services: Services) -> str:

@@ -80,8 +80,8 @@ def saved_configs(path: Path) -> SavedReport:
 def reports_in(data: Path) -> Iterator[SavedReport]:
     """Reads the configurations of the reports of a knowledge base, newest first. Reports of other versions are left
     out. Raises `UsageError` for a damaged one: an earlier report must not take its place."""
-    found = [(path.stat().st_mtime_ns, path) for path in (data / REPORTS).glob(f"*/{REPORT_FILE}") if path.is_file()]
-    for _, path in sorted(found, reverse=True):
+    by_time = [(path.stat().st_mtime_ns, path) for path in (data / REPORTS).glob(f"*/{REPORT_FILE}") if path.is_file()]
+    for _, path in sorted(by_time, reverse=True):
         with contextlib.suppress(ReportVersionError):
             yield saved_configs(path.parent)
 

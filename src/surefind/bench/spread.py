@@ -69,7 +69,9 @@ def _wait(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]], sta
     """Sends a task for each group, and takes the results as they come."""
     task = ray.remote(max_retries=_RETRIES, num_cpus=1)(rank_here)
     waiting = [
-        task.remote(shipped, stamp, [_described(one) for one in group], plan.exam, plan.measures, plan.access)
+        task.remote(
+            shipped, stamp, [_described(contender) for contender in group], plan.exam, plan.measures, plan.access
+        )
         for group in groups
     ]
     total = len(waiting)
@@ -99,7 +101,7 @@ def _described(contender: Contender) -> tuple[str, str, str]:
 def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
     """Groups contenders that share all retrievers, so that each is searched once. Those with rerankers are groups of
     their own, because reranking takes longest."""
-    found: dict[tuple[str, ...], list[Contender]] = {}
+    groups: dict[tuple[str, ...], list[Contender]] = {}
     for contender in plan.contenders:
         pipeline = contender.pipeline
         if pipeline.asks_llm or contender.drawn:  # a few questions, which are asked here
@@ -110,8 +112,8 @@ def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
             continue  # everything that takes time is known already
         own = (str(pipeline),) if pipeline.rerank else ()
         key = (str(contender.layout or ""), str(pipeline.depth), *map(str, pipeline.retrieve), *own)
-        found.setdefault(key, []).append(contender)
-    return list(found.values())
+        groups.setdefault(key, []).append(contender)
+    return list(groups.values())
 
 
 def _packed(kb: KnowledgeBase) -> bytes:

@@ -44,9 +44,9 @@ def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> AlphaSweep | 
     fusers: list[TM2C2 | Convex] = [TM2C2(alpha) if study else Convex(alpha) for alpha in ALPHAS]
     scored = {c.pipeline: outcome.scores[str(plan.primary)][:, i] for i, c in enumerate(plan.contenders)}
     columns = []
-    for one in fusers:
-        known = scored.get(replace(path, fuse=one))
-        columns.append(_score(outcome, one.fuse(rankings, _width(rankings))) if known is None else known)
+    for fuser in fusers:
+        known = scored.get(replace(path, fuse=fuser))
+        columns.append(_score(outcome, fuser.fuse(rankings, _width(rankings))) if known is None else known)
     table = np.stack(columns, axis=1)
     clusters = clusters_of(plan.exam.queries)
     families = [query.family for query in plan.exam.queries]

@@ -38,7 +38,7 @@ class Verdict:
     ties: tuple[int, ...]
     recommended: int
     text: str
-    """One paragraph a line: the recommendation, how sure it is and why, and what the exam shows."""
+    """One paragraph a line: the advice, how sure it is and why, and what the exam shows."""
 
 
 def decide(
@@ -50,7 +50,7 @@ def decide(
     intervals: Sequence[Interval],
     held_out_intervals: Sequence[Interval],
     latency: Mapping[int, Timing],
-    recommendation: Recommendation | None,
+    advice: Recommendation | None,
     whole: Sequence[bool] = (),
     reranked: Sequence[bool] = (),
 ) -> Verdict:
@@ -70,13 +70,13 @@ def decide(
         picked = _best(scores[~np.array(held_out)], may_win)
         shown = _shown(held_out_intervals[picked])
         exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
-    if recommendation is None:
+    if advice is None:
         return Verdict(winner, ties, winner, exam)
     slow = reranked or [False] * len(names)
-    chosen = fastest(recommendation, latency, slow)
+    chosen = fastest(advice, latency, slow)
     lines = [
-        _about_choice(names, recommendation, chosen, latency, slow),
-        describe(names, recommendation, collections(), chosen),
+        _about_choice(names, advice, chosen, latency, slow),
+        describe(names, advice, collections(), chosen),
         f"On this exam: {exam}",
     ]
     return Verdict(winner, ties, chosen, "\n".join(lines))
@@ -86,19 +86,19 @@ def _best(scores: Floats, may_win: BoolArray) -> int:
     return int(np.argmax(np.where(may_win, scores.mean(axis=0), -np.inf)))
 
 
-def fastest(found: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> int:
+def fastest(advice: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> int:
     """The best of the fastest configurations that are as good as the best; the best itself unless one is clearly
     faster. If the best has a reranker, it must be expected to gain more than the margin."""
-    if found.best not in latency:
-        return found.best
-    timed = [i for i in _quicker(found.best, reranked) if i in latency]
-    quick = [i for i in timed if found.means[found.best] - found.means[i] <= found.margin]
+    if advice.best not in latency:
+        return advice.best
+    timed = [i for i in _quicker(advice.best, reranked) if i in latency]
+    quick = [i for i in timed if advice.means[advice.best] - advice.means[i] <= advice.margin]
     if quick:
-        return max(quick, key=lambda i: found.means[i])
-    faster = [i for i in found.equals if i in latency and _is_faster(latency[i], latency[found.best])]
-    first = min(faster, key=lambda i: latency[i].p50, default=found.best)
+        return max(quick, key=lambda i: advice.means[i])
+    faster = [i for i in advice.equals if i in latency and _is_faster(latency[i], latency[advice.best])]
+    first = min(faster, key=lambda i: latency[i].p50, default=advice.best)
     alike = [i for i in faster if not _is_faster(latency[first], latency[i])]
-    return max(alike, key=lambda i: found.means[i], default=found.best)
+    return max(alike, key=lambda i: advice.means[i], default=advice.best)
 
 
 def _is_faster(timing: Timing, other: Timing) -> bool:
@@ -108,25 +108,25 @@ def _is_faster(timing: Timing, other: Timing) -> bool:
 
 def _about_choice(
     names: Sequence[str],
-    found: Recommendation,
+    advice: Recommendation,
     chosen: int,
     latency: Mapping[int, Timing],
     reranked: Sequence[bool],
 ) -> str:
-    if chosen == found.best:
-        return f"Recommendation: {names[chosen]}.{_price(names, found, latency, reranked)}"
-    fast, slow = latency[chosen].p50, latency[found.best].p50
-    if chosen in _quicker(found.best, reranked):
-        points = 100 * (found.means[found.best] - found.means[chosen])
+    if chosen == advice.best:
+        return f"Recommendation: {names[chosen]}.{_price(names, advice, latency, reranked)}"
+    fast, slow = latency[chosen].p50, latency[advice.best].p50
+    if chosen in _quicker(advice.best, reranked):
+        points = 100 * (advice.means[advice.best] - advice.means[chosen])
         return (
-            f"Recommendation: {names[chosen]}. {names[found.best]} is expected to score {points:.1f} points of "
-            f"{found.measure} more, but a search takes {slow:.0f} ms instead of {fast:.0f} ms. If that is no problem: "
-            f"surefind use {shlex.quote(names[found.best])}."
+            f"Recommendation: {names[chosen]}. {names[advice.best]} is expected to score {points:.1f} points of "
+            f"{advice.measure} more, but a search takes {slow:.0f} ms instead of {fast:.0f} ms. If that is no problem: "
+            f"surefind use {shlex.quote(names[advice.best])}."
         )
     return (
-        f"Recommendation: {names[chosen]}. By what is known, {names[found.best]} is best on real questions; "
-        f"{names[chosen]} is as good (the probability is {percent(found.as_good[chosen])} that it is not worse by "
-        f"more than {found.margin:g} {found.measure}), and a search takes {fast:.0f} ms instead of {slow:.0f} ms."
+        f"Recommendation: {names[chosen]}. By what is known, {names[advice.best]} is best on real questions; "
+        f"{names[chosen]} is as good (the probability is {percent(advice.as_good[chosen])} that it is not worse by "
+        f"more than {advice.margin:g} {advice.measure}), and a search takes {fast:.0f} ms instead of {slow:.0f} ms."
     )
 
 
@@ -135,28 +135,30 @@ def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
     return [other for other, slow in enumerate(reranked) if reranked[i] and not slow]
 
 
-def _price(names: Sequence[str], found: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> str:
+def _price(
+    names: Sequence[str], advice: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]
+) -> str:
     """What the best configuration costs, if it has a reranker: its time, and the best without one."""
-    fast = [i for i in _quicker(found.best, reranked) if i in latency]
-    if not fast or found.best not in latency:
+    fast = [i for i in _quicker(advice.best, reranked) if i in latency]
+    if not fast or advice.best not in latency:
         return ""
-    other = max(fast, key=lambda i: found.means[i])
-    points = 100 * (found.means[found.best] - found.means[other])
+    other = max(fast, key=lambda i: advice.means[i])
+    points = 100 * (advice.means[advice.best] - advice.means[other])
     return (
-        f" A search takes {latency[found.best].p50:.0f} ms. With {names[other]} it takes {latency[other].p50:.0f} ms "
-        f"and is expected to score {points:.1f} points of {found.measure} less."
+        f" A search takes {latency[advice.best].p50:.0f} ms. With {names[other]} it takes {latency[other].p50:.0f} ms "
+        f"and is expected to score {points:.1f} points of {advice.measure} less."
     )
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
     """The configurations that configuration i is significantly better than."""
-    found = set()
+    beaten = set()
     for c in comparisons:
         if c.significant and i in (c.a, c.b):
             better, worse = (c.a, c.b) if c.difference > 0 else (c.b, c.a)
             if better == i:
-                found.add(worse)
-    return found
+                beaten.add(worse)
+    return beaten
 
 
 def _shown(interval: Interval) -> str:

@@ -73,9 +73,9 @@ def why_better(was: QuestionResult, now: QuestionResult, changed: Difference) ->
 
 
 def _joined(causes: Iterable[str], moved: list[str]) -> str:
-    found = "; ".join(filter(None, causes))
-    if found:
-        return found
+    reasons = "; ".join(filter(None, causes))
+    if reasons:
+        return reasons
     passed = f"; {_listed(moved)} changed places with it" if moved else ""
     return f"no gold document and none above it changed, but word weights depend on all documents{passed}"
 

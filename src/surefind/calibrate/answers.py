@@ -59,11 +59,11 @@ def ask(
     report: OnProgress | None = None,
 ) -> tuple[Kind, Floats]:
     """Returns the signals of searches for these queries."""
-    found = []
+    measured = []
     for at in range(0, len(queries), _BATCH):
         if report:
             report("Searching", at, len(queries))
         some = queries[at : at + _BATCH]
         run = pipeline.run(some, 1, view, kb.services, OWNER)
-        found.append(signals_of(run, some, pipeline, view, OWNER, effort))
-    return found[0][0], np.concatenate([values for _, values in found])
+        measured.append(signals_of(run, some, pipeline, view, OWNER, effort))
+    return measured[0][0], np.concatenate([values for _, values in measured])

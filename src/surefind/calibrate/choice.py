@@ -79,11 +79,11 @@ def choose(
         features = evidence.features[tuning]
         predictor = fit(features, success)
         sure = _where_sure(evidence, np.zeros(len(evidence.success)))[tuning]
-        found = np.where(np.isinf(sure), sure, cross_fitted(features, success, evidence.groups[tuning]))
+        confidences = np.where(np.isinf(sure), sure, cross_fitted(features, success, evidence.groups[tuning]))
     else:
-        found = evidence.confidences[when][tuning]
-    tested = thresholds(found, success, level)
-    by_sequence, by_size = chosen(tested, beta, level, most), smallest(found, success, beta, level, most)
+        confidences = evidence.confidences[when][tuning]
+    tested = thresholds(confidences, success, level)
+    by_sequence, by_size = chosen(tested, beta, level, most), smallest(confidences, success, beta, level, most)
     taken = by_size if rule == "eq32" else by_sequence
     return Cutoff(when, taken, tuple(tested), predictor, by_size, first_failure(tested, beta, level, most))
 

@@ -25,7 +25,7 @@ def render(made: ConfidenceReport) -> str:
         _table(rows),
         "</section>",
         '<div class="beside">',
-        *(f"<section><h2>{escape(name)}</h2>{diagram(found.bins, name)}</section>" for name, found in rows),
+        *(f"<section><h2>{escape(name)}</h2>{diagram(calibration.bins, name)}</section>" for name, calibration in rows),
         "</div>",
         '<p class="small soft">A circle is a tenth of the searches. On the dashed line, a search that says 0.7 is '
         "right in 70% of the cases; above it, searches are more often right than they say.</p>",
@@ -35,10 +35,10 @@ def render(made: ConfidenceReport) -> str:
 
 def sentence(made: ConfidenceReport) -> str:
     """How well the confidence holds on the held-out questions."""
-    found, before = made.held_out, made.builtin
+    held_out, before = made.held_out, made.builtin
     return (
-        f"On held-out questions the confidence is off by {found.error:.3f} on average (expected calibration error; "
-        f"a perfect one would show {found.error_by_chance:.3f}). The built-in confidence is off by "
+        f"On held-out questions the confidence is off by {held_out.error:.3f} on average (expected calibration error; "
+        f"a perfect one would show {held_out.error_by_chance:.3f}). The built-in confidence is off by "
         f"{before.error:.3f}."
     )
 
@@ -46,10 +46,10 @@ def sentence(made: ConfidenceReport) -> str:
 def diagram(bins: Sequence[Bin], label: str) -> str:
     """A reliability diagram as SVG: predicted probability to the right, observed share of right first hits upwards."""
     marks = [line("even", (0, 0), (1, 1))]
-    for one in bins:
+    for bar in bins:
         marks.append(
-            f'<circle cx="{x(one.predicted)}" cy="{y(one.observed)}" r="6" style="fill:var(--c0)">'
-            f"<title>said {one.predicted:.2f}, was {one.observed:.2f}, {one.count} searches</title></circle>"
+            f'<circle cx="{x(bar.predicted)}" cy="{y(bar.observed)}" r="6" style="fill:var(--c0)">'
+            f"<title>said {bar.predicted:.2f}, was {bar.observed:.2f}, {bar.count} searches</title></circle>"
         )
     return square(marks, "confidence; upwards: share of right first hits", label)
 
@@ -57,8 +57,18 @@ def diagram(bins: Sequence[Bin], label: str) -> str:
 def _table(rows: Sequence[tuple[str, Reliability]]) -> str:
     heads = ("calibration error", "of a perfect one", "Brier score", "AUC", "mean confidence", "right")
     cells = {
-        name: [_figure(value) for value in (one.error, one.error_by_chance, one.brier, one.auc, one.mean, one.observed)]
-        for name, one in rows
+        name: [
+            _figure(value)
+            for value in (
+                calibration.error,
+                calibration.error_by_chance,
+                calibration.brier,
+                calibration.auc,
+                calibration.mean,
+                calibration.observed,
+            )
+        ]
+        for name, calibration in rows
     }
     return table("How well the confidence holds", heads, cells)
 

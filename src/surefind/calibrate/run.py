@@ -114,13 +114,13 @@ def calibrate(
 
 def _row(asked: AskedExam, choice: Cutoff, tuning: Rows, held: Rows, level: float, beta: float) -> ThresholdRow:
     """One measure of confidence: its threshold, and what it does on both parts."""
-    found = checked(asked.evidence, held, choice, level)
+    measured = checked(asked.evidence, held, choice, level)
     return ThresholdRow(
         when=choice.when,
         below=None if choice.threshold is None else choice.below,
         tuning=checked(asked.evidence, tuning, choice, level),
-        held_out=found,
-        kept=found.success is None or found.success >= beta,
+        held_out=measured,
+        kept=measured.success is None or measured.success >= beta,
     )
 
 
@@ -138,11 +138,11 @@ def _curve(evidence: Evidence, choice: Cutoff, held: Rows, level: float) -> tupl
     )
 
 
-def _tested(found: Threshold | None) -> TriedThreshold | None:
-    if found is None:
+def _tested(threshold: Threshold | None) -> TriedThreshold | None:
+    if threshold is None:
         return None
-    success = found.successes / found.skipped
-    return TriedThreshold(below=found.below, skipped=found.skipped, success=success, low=found.low)
+    success = threshold.successes / threshold.skipped
+    return TriedThreshold(below=threshold.below, skipped=threshold.skipped, success=success, low=threshold.low)
 
 
 def sentence(made: ThresholdReport) -> str:

@@ -35,14 +35,14 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
     """The blocks of a document, each heading together with the block after it. A block of more than `limit` tokens is
     cut into its parts; with `sentences`, paragraphs are always cut into sentences."""
     text = document.text
-    found = structure(text, document.format)
+    blocks = structure(text, document.format)
     trail: list[tuple[int, str]] = []
     glued: int | None = None
-    for i, block in enumerate(found):
+    for i, block in enumerate(blocks):
         if block.level:
             trail = [step for step in trail if step[0] < block.level] + [(block.level, block.title)]
             glued = block.start if glued is None else glued
-            following = found[i + 1] if i + 1 < len(found) else None
+            following = blocks[i + 1] if i + 1 < len(blocks) else None
             if following is not None and (not following.level or following.level > block.level):
                 continue
         path = tuple(title for _, title in trail)
@@ -57,12 +57,12 @@ def pieces(document: Document, limit: int, sentences: bool = False) -> Iterator[
         glued = None
 
 
-def groups(found: Iterable[Piece], limit: int, least: int) -> Iterator[list[Piece]]:
+def groups(parts: Iterable[Piece], limit: int, least: int) -> Iterator[list[Piece]]:
     """Groups consecutive pieces, at most `limit` tokens per group. A new section begins a new group if the current
     group has at least `least` tokens."""
     group: list[Piece] = []
     size = 0
-    for piece in found:
+    for piece in parts:
         new_section = piece.opens and size >= least
         if group and (new_section or size + piece.tokens > limit):
             yield group

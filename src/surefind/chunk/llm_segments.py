@@ -75,13 +75,13 @@ class LLMSegments(Stage):
             return []
         starts: list[int] = []
         for first, last in self._parts(document, sentences):
-            found = self._ask(document, sentences[first:last], services)
-            if not isinstance(found, list):
-                note(f"{document.id} was cut by {self.base}: {found}")
+            breaks = self._ask(document, sentences[first:last], services)
+            if not isinstance(breaks, list):
+                note(f"{document.id} was cut by {self.base}: {breaks}")
                 # Count errors only, so that they are tried again: an invalid answer would stay invalid.
-                count_without_model(isinstance(found, SurefindError))
+                count_without_model(isinstance(breaks, SurefindError))
                 return cast(Chunker, spec.make("chunk", self.base)).chunk(document, services)
-            starts += [first, *(first + point for point in found)]
+            starts += [first, *(first + point for point in breaks)]
         edges = [*starts, len(sentences)]
         spans = [(sentences[a][0], sentences[b - 1][1]) for a, b in pairwise(edges)]
         return [make_chunk(document, *span, _headings(found_sections, span[0])) for span in spans]
@@ -127,10 +127,10 @@ class LLMSegments(Stage):
             )  # fmt: skip
             if isinstance(answer, SurefindError):
                 return answer
-            found = read(answer)
-            if not isinstance(found, str):
-                return found
-            complaint = found
+            breaks = read(answer)
+            if not isinstance(breaks, str):
+                return breaks
+            complaint = breaks
         return f"after {self.tries} tries, {complaint}"
 
 

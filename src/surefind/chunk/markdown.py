@@ -34,5 +34,5 @@ class MarkdownChunker(Stage):
         require(0 <= self.min_tokens <= self.tokens, self, "min_tokens must be from 0 to tokens")
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
-        found = groups(pieces(document, self.tokens), self.tokens, self.min_tokens)
-        return [chunk_of(document, group) for group in found]
+        grouped = groups(pieces(document, self.tokens), self.tokens, self.min_tokens)
+        return [chunk_of(document, group) for group in grouped]

@@ -51,8 +51,8 @@ class Semantic(Stage):
         require(0 <= self.min_tokens <= self.max_tokens, self, "min_tokens must be from 0 to max_tokens")
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
-        found = pieces(document, self.max_tokens, sentences=True)
-        sections = list(groups(found, len(document.text) + 1, self.min_tokens))
+        parts = pieces(document, self.max_tokens, sentences=True)
+        sections = list(groups(parts, len(document.text) + 1, self.min_tokens))
         long = [section for section in sections if _size(section) > self.max_tokens]
         turns = self._turns(document, sections if self.windows == "joined" and long else long, services)
         chunks = []
@@ -71,11 +71,11 @@ class Semantic(Stage):
             texts = _joined(document, sentences, self.buffer)
             return _at(sentences, _above(_distances(services.embedder(self.model).embed(texts)), self.threshold))
         vectors = services.embedder(self.model).embed([_beginning(document, sentence) for sentence in sentences])
-        found: set[int] = set()
+        turns: set[int] = set()
         for section in sections:
             own, vectors = vectors[: len(section)], vectors[len(section) :]
-            found |= _at(section, _above(_distances(_averaged(own, self.buffer)), self.threshold))
-        return found
+            turns |= _at(section, _above(_distances(_averaged(own, self.buffer)), self.threshold))
+        return turns
 
     def _groups(self, section: Sequence[Piece], turns: set[int]) -> Iterator[list[Piece]]:
         group: list[Piece] = []

@@ -35,9 +35,9 @@ class SentenceWindow(Stage):
         require(self.window >= 0, self, "window must be at least 0")
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
-        found = pieces(document, _MAX_TOKENS, sentences=True)
+        parts = pieces(document, _MAX_TOKENS, sentences=True)
         whole = len(document.text) + 1  # no limit: sections alone decide
-        return [chunk for section in groups(found, whole, _MIN_TOKENS) for chunk in self._sentences(document, section)]
+        return [chunk for section in groups(parts, whole, _MIN_TOKENS) for chunk in self._sentences(document, section)]
 
     def _sentences(self, document: Document, section: list[Piece]) -> Iterator[Chunk]:
         for i, piece in enumerate(section):

@@ -55,11 +55,11 @@ class AsyncClient:
 
     async def pages(self, query: str, k: int | None = None, **options: Any) -> AsyncIterator[Found]:
         """Yields the result of a search and what follows it, page by page, of one ranking."""
-        found = await self.search(query, k, **options)
-        yield found
-        while found.next:
-            found = calls.found_of(await self._send(Call("GET", found.next)))
-            yield found
+        page = await self.search(query, k, **options)
+        yield page
+        while page.next:
+            page = calls.found_of(await self._send(Call("GET", page.next)))
+            yield page
 
     async def ask(self, query: str, *, pipeline: str | None = None, quote: bool = False) -> dict[str, Any]:
         """Answers a question, with citations."""

@@ -53,11 +53,11 @@ class Client:
 
     def pages(self, query: str, k: int | None = None, **options: Any) -> Iterator[Found]:
         """Yields the result of a search and what follows it, page by page, of one ranking."""
-        found = self.search(query, k, **options)
-        yield found
-        while found.next:
-            found = calls.found_of(self._send(Call("GET", found.next)))
-            yield found
+        page = self.search(query, k, **options)
+        yield page
+        while page.next:
+            page = calls.found_of(self._send(Call("GET", page.next)))
+            yield page
 
     def ask(self, query: str, *, pipeline: str | None = None, quote: bool = False) -> dict[str, Any]:
         """Answers a question, with citations."""

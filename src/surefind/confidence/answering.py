@@ -73,7 +73,7 @@ def probability(
                 return Probability(float(own.predictors[kind](values)[0]), own.words, True)
     except StoreError as error:
         why = str(error)
-    encoder = next((one for r, one in zip(retrievers, indexes, strict=True) if r.signal == "dense"), "")
+    encoder = next((index for r, index in zip(retrievers, indexes, strict=True) if r.signal == "dense"), "")
     words = builtin().words + (f"; your own calibration was not used: {why}" if why else "")
     return Probability(float(builtin()(kind, values, encoder)[0]), words, False)
 
@@ -122,8 +122,8 @@ def read_answering(path: Path, version: FileVersion) -> Answering:
     """`version` is part of the cache key, so that a new calibration is read."""
     try:
         saved = from_json(SavedConfidence, read_sealed(path, FORMAT))
-        predictors = {kind: LogisticModel.of(one) for kind, one in saved.predictors.items()}
-        if any(kind not in NAMES or len(one.weights) != len(NAMES[kind]) for kind, one in predictors.items()):
+        predictors = {kind: LogisticModel.of(model) for kind, model in saved.predictors.items()}
+        if any(kind not in NAMES or len(model.weights) != len(NAMES[kind]) for kind, model in predictors.items()):
             raise ValueError("its predictor is not sound")
         return Answering(predictors, saved.indexes, saved.corpus, saved.documents, saved.words)
     except ValueError as error:

@@ -44,6 +44,6 @@ class Builtin:
 @cache
 def builtin() -> Builtin:
     data = json.loads(files("surefind.confidence").joinpath(FILE).read_text(encoding="utf-8"))
-    predictors = {kind: LogisticModel.of(from_json(SavedModel, one)) for kind, one in data["predictors"].items()}
+    predictors = {kind: LogisticModel.of(from_json(SavedModel, model)) for kind, model in data["predictors"].items()}
     quote = LogisticModel.of(from_json(SavedModel, data["quote"]))
     return Builtin(predictors, quote, data["encoder"], len(data["collections"]))

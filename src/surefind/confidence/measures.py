@@ -39,22 +39,22 @@ d = max(i, j) + 1 on."""
 def confidence(ranking: Rankings, retrieved: Sequence[Rankings], when: When) -> Floats:
     """The confidence in the ranking of each query, by a measure other than `predicted`."""
     if when == "max":
-        found = _first(ranking)
+        values = _first(ranking)
     elif when == "margin":
-        found = margin(ranking)
+        values = margin(ranking)
     elif when == "agreement":
-        found = agreement(retrieved)
+        values = agreement(retrieved)
     else:
-        found = np.asarray(np.mean([lead(one) for one in retrieved], axis=0))
-    return np.where(_counts(ranking) < 2, np.inf, found)
+        values = np.asarray(np.mean([lead(ranking_of) for ranking_of in retrieved], axis=0))
+    return np.where(_counts(ranking) < 2, np.inf, values)
 
 
 def features(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
     """What the predictor reads, (queries, features): the measures, and for each retriever its first score, its lead and
     its margin."""
     columns = [_first(ranking), margin(ranking), agreement(retrieved), shared_first(ranking, retrieved)]
-    for one in retrieved:
-        columns += [np.log1p(_above(one)[:, 0]), lead(one), margin(one)]
+    for ranking_of in retrieved:
+        columns += [np.log1p(_above(ranking_of)[:, 0]), lead(ranking_of), margin(ranking_of)]
     return np.stack(columns, axis=1)
 
 
@@ -75,8 +75,8 @@ def margin(ranking: Rankings) -> Floats:
 
 def agreement(retrieved: Sequence[Rankings]) -> Floats:
     """The mean over all pairs of retrievers; 0 if there is one retriever."""
-    found = [_shared(a.ids, b.ids) for a, b in combinations(retrieved, 2)]
-    return np.asarray(np.mean(found, axis=0)) if found else np.zeros(len(retrieved[0]))
+    overlaps = [_shared(a.ids, b.ids) for a, b in combinations(retrieved, 2)]
+    return np.asarray(np.mean(overlaps, axis=0)) if overlaps else np.zeros(len(retrieved[0]))
 
 
 def _shared(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
@@ -88,7 +88,9 @@ def _shared(a: NDArray[np.int64], b: NDArray[np.int64]) -> Floats:
 def shared_first(ranking: Rankings, retrieved: Sequence[Rankings]) -> Floats:
     """The share of retrievers that rank the same passage first."""
     first = _wide(ranking.ids)[:, 0]
-    return np.asarray(np.mean([(_wide(one.ids)[:, 0] == first) & (first != PAD) for one in retrieved], axis=0))
+    return np.asarray(
+        np.mean([(_wide(ranking_of.ids)[:, 0] == first) & (first != PAD) for ranking_of in retrieved], axis=0)
+    )
 
 
 def lead(ranking: Rankings) -> Floats:

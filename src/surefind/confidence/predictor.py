@@ -56,7 +56,7 @@ class LogisticModel:
     @classmethod
     def of(cls, saved: SavedModel) -> LogisticModel:
         """Returns a model that was saved. Raises `ValueError` if it is not sound."""
-        means, scales, weights = (np.array(one, np.float64) for one in (saved.means, saved.scales, saved.weights))
+        means, scales, weights = (np.array(values, np.float64) for values in (saved.means, saved.scales, saved.weights))
         if not len(means) == len(scales) == len(weights) or not (scales > 0).all():
             raise ValueError("its predictor is not sound")
         return cls(means, scales, weights, float(saved.intercept))
@@ -106,12 +106,12 @@ def cross_fitted(
     names = np.unique(groups)
     folds = np.random.default_rng(seed).permutation(len(names)) % min(FOLDS, len(names))
     own = folds[np.searchsorted(names, groups)]
-    found = np.zeros(len(features))
+    predicted = np.zeros(len(features))
     for fold in np.unique(own):
         out = own == fold
         made = fit(features[~out], success[~out], earlier=earlier) if (~out).any() else earlier
-        found[out] = made(features[out]) if made else success.mean()
-    return found
+        predicted[out] = made(features[out]) if made else success.mean()
+    return predicted
 
 
 def _sigmoid(x: Floats) -> Floats:

@@ -73,7 +73,7 @@ def signals(
     dense = next((r for r in retrieved if r.signal == "dense"), None)
     columns = [margin(scored), overlaps]
     if worded is not None:
-        best = np.array([max(one.best, 1e-9) for one in worded[1]])
+        best = np.array([max(wording.best, 1e-9) for wording in worded[1]])
         columns += [_here(last, worded[0]) / best, lead(worded[0])]
     if dense is not None:
         columns += [_here(last, dense), _spread(dense)]
@@ -118,20 +118,20 @@ def _terms_of(analyzer: str) -> Callable[[str], Sequence[str]]:
     return lru_cache(_REMEMBERED)(cast(Analyzer, spec.make("analyze", analyzer)).terms)
 
 
-def _here(last: Rankings, found: Rankings) -> Floats:
+def _here(last: Rankings, ranking: Rankings) -> Floats:
     """The score in `found` of the first passage of `last`; 0 if it is not there."""
     if not last.ids.shape[1]:
         return np.zeros(len(last))
-    chosen: BoolArray = (found.ids == last.ids[:, :1]) & (found.ids != PAD)
-    return np.asarray(np.where(chosen, found.scores, 0.0).sum(axis=1), np.float64)
+    chosen: BoolArray = (ranking.ids == last.ids[:, :1]) & (ranking.ids != PAD)
+    return np.asarray(np.where(chosen, ranking.scores, 0.0).sum(axis=1), np.float64)
 
 
-def _spread(found: Rankings) -> Floats:
-    there = found.ids != PAD
+def _spread(ranking: Rankings) -> Floats:
+    there = ranking.ids != PAD
     count = np.maximum(1, there.sum(axis=1))
-    scores = np.where(there, found.scores, 0.0).astype(np.float64)
+    scores = np.where(there, ranking.scores, 0.0).astype(np.float64)
     if not scores.shape[1]:
-        return np.zeros(len(found))
+        return np.zeros(len(ranking))
     mean = scores.sum(axis=1) / count
     deviation = np.sqrt((np.where(there, scores - mean[:, None], 0.0) ** 2).sum(axis=1) / count)
     return np.where(deviation > 1e-9, (scores[:, 0] - mean) / np.maximum(deviation, 1e-9), 0.0)

@@ -23,8 +23,8 @@ _TRIES = 5
 
 def read_array(path: Path, dtype: DTypeLike, ndim: int = 1, mapped: bool = True) -> NDArray[Any]:
     """Reads an array of this type and number of dimensions; `mapped` leaves it on disk until it is used."""
-    found: NDArray[Any] = _parsed(lambda: np.asarray(np.load(path, mmap_mode="r" if mapped else None)))
-    return checked_array(path.name, found, dtype, ndim)
+    array: NDArray[Any] = _parsed(lambda: np.asarray(np.load(path, mmap_mode="r" if mapped else None)))
+    return checked_array(path.name, array, dtype, ndim)
 
 
 def read_archive(path: Path) -> dict[str, NDArray[Any]]:
@@ -48,12 +48,12 @@ def _parsed(read: Callable[[], T]) -> T:
         return read()
 
 
-def checked_array(name: str, found: NDArray[Any], dtype: DTypeLike, ndim: int = 1) -> NDArray[Any]:
+def checked_array(name: str, array: NDArray[Any], dtype: DTypeLike, ndim: int = 1) -> NDArray[Any]:
     """Returns the array if it has this type and number of dimensions."""
-    if found.dtype != np.dtype(dtype) or found.ndim != ndim or not found.flags.c_contiguous:
+    if array.dtype != np.dtype(dtype) or array.ndim != ndim or not array.flags.c_contiguous:
         wanted = f"{ndim} dimensions of {np.dtype(dtype)}"
-        raise ValueError(f"{name} has {found.ndim} dimensions of {found.dtype} instead of {wanted}")
-    return found
+        raise ValueError(f"{name} has {array.ndim} dimensions of {array.dtype} instead of {wanted}")
+    return array
 
 
 def check_offsets(name: str, offsets: NDArray[Any], rows: int, total: int) -> None:

@@ -37,8 +37,8 @@ Check = Callable[[NDArray[Any]], None]
 
 def list_blocks(folder: Path) -> dict[str, list[int]]:
     """Returns the checksums of the blocks of every large file in a folder."""
-    found = [path for path in sorted(folder.iterdir()) if path.is_file() and path.stat().st_size > LARGE]
-    return {path.name: _sums(path) for path in found}
+    files = [path for path in sorted(folder.iterdir()) if path.is_file() and path.stat().st_size > LARGE]
+    return {path.name: _sums(path) for path in files}
 
 
 def check_blocks(folder: Path, blocks: Blocks, threads: int) -> None:
@@ -50,8 +50,8 @@ def check_blocks(folder: Path, blocks: Blocks, threads: int) -> None:
         if len(sums) != -(-size // BLOCK):
             raise ValueError(f"the checksums of {name} do not fit its size")
         with Workers(threads) as workers:
-            for at, found in enumerate(workers.map(partial(_read_sum, path), range(0, size, BLOCK * _SHARE))):
-                if found != joined_sum(sums[at * _SHARE : (at + 1) * _SHARE], size - at * BLOCK * _SHARE):
+            for at, checksum in enumerate(workers.map(partial(_read_sum, path), range(0, size, BLOCK * _SHARE))):
+                if checksum != joined_sum(sums[at * _SHARE : (at + 1) * _SHARE], size - at * BLOCK * _SHARE):
                     raise ValueError(f"the checksum of {name} differs")
 
 
@@ -106,12 +106,12 @@ def _sums(path: Path) -> list[int]:
 def _read_sums(path: Path, start: int) -> list[int]:
     """Reads the blocks into one buffer, because a mapped file would count as memory of this process."""
     buffer = memoryview(bytearray(BLOCK))
-    found: list[int] = []
+    checksums: list[int] = []
     with path.open("rb") as file:
         file.seek(start)
-        while len(found) < _SHARE and (size := file.readinto(buffer)):
-            found.append(zlib.crc32(buffer[:size]))
-    return found
+        while len(checksums) < _SHARE and (size := file.readinto(buffer)):
+            checksums.append(zlib.crc32(buffer[:size]))
+    return checksums
 
 
 class Watch:
@@ -185,5 +185,5 @@ def _listed(folder: Path) -> Blocks:
     manifest = folder / MANIFEST
     if not manifest.exists():
         return {}
-    found: Blocks = json.loads(manifest.read_text(encoding="utf-8")).get("blocks", {})
-    return found
+    blocks: Blocks = json.loads(manifest.read_text(encoding="utf-8")).get("blocks", {})
+    return blocks

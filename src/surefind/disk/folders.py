@@ -28,10 +28,10 @@ def nearest(start: Path) -> Path | None:
     for folder in (start, *start.parents):
         if _device(folder) != device:
             return None
-        found = _marks(folder)
-        if found:
+        folders = _marks(folder)
+        if folders:
             if folder != start:
-                _check_owner(folder, found)
+                _check_owner(folder, folders)
             return folder
         if folder == home:
             return None

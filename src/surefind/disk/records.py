@@ -75,12 +75,12 @@ def _reader(kind: Any) -> Read:
         return _record(kind)
     origin, given = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        (inner,) = (one for one in given if one is not types.NoneType)
+        (inner,) = (inner_type for inner_type in given if inner_type is not types.NoneType)
         return _optional(_reader(inner))
     if origin in (tuple, list, Sequence) and given[1:] in ((), (...,)):
         return _many(given[0], list if origin is list else tuple)
     if origin is tuple:
-        return _fixed([_reader(one) for one in given])
+        return _fixed([_reader(item_type) for item_type in given])
     if origin in (dict, Mapping):
         return _mapping(given[1])
     if origin is typing.Literal:
@@ -141,7 +141,7 @@ def _fixed(inner: Sequence[Read]) -> Read:
     def read(value: Any) -> Any:
         if type(value) is not list or len(value) != len(inner):
             raise ValueError(f"{_shown(value)} is not a list of {len(inner)}")
-        return tuple([one(held) for one, held in zip(inner, value)])  # noqa: B905 - strict takes time
+        return tuple([reader(held) for reader, held in zip(inner, value)])  # noqa: B905 - strict takes time
 
     return read
 

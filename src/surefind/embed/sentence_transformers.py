@@ -88,21 +88,21 @@ def _folder(model: str, download: bool) -> Path:
     local = located(model)
     if local.is_dir():
         return local.absolute()
-    found = _cached(model)
-    if found is None and download:
+    folder = _cached(model)
+    if folder is None and download:
         from sentence_transformers import SentenceTransformer
 
         try:
             SentenceTransformer(model, device="cpu")
         except Exception as error:  # network, hub and disk raise errors of their own
             raise SurefindError(f"The model {model} cannot be downloaded: {error} Check its name.") from error
-        found = _cached(model)
-    if found is None:
+        folder = _cached(model)
+    if folder is None:
         raise MissingPartError(
             f"The model {model} is neither a folder nor in the local cache of the hub. Give the path of its folder, or "
             f"write sentence_transformers(model={model}, download=true) to get it."
         )
-    return found
+    return folder
 
 
 def _cached(model: str) -> Path | None:
@@ -112,9 +112,9 @@ def _cached(model: str) -> Path | None:
         if name.count("/") != 1:  # a name in the hub has an owner; anything else is a path
             continue
         for mark in _MARKS:
-            found = try_to_load_from_cache(name, mark)
-            if isinstance(found, str):
-                return Path(found).parent
+            path = try_to_load_from_cache(name, mark)
+            if isinstance(path, str):
+                return Path(path).parent
     return None
 
 

@@ -123,5 +123,5 @@ def _read(answer: Completion | SurefindError, document: Document, chunk: Chunk, 
 
 def _one_for_all(texts: Sequence[str | SurefindError], document: Document) -> bool:
     """Whether several chunks got one text that does not even name the document."""
-    found = {text for text in texts if isinstance(text, str)}
-    return len(texts) >= _ALIKE and len(found) == 1 and not shares_words(found.pop(), document.title)
+    answers = {text for text in texts if isinstance(text, str)}
+    return len(texts) >= _ALIKE and len(answers) == 1 and not shares_words(answers.pop(), document.title)

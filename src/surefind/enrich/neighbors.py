@@ -33,9 +33,9 @@ class Neighbors(Stage):
         require(self.tokens >= 1, self, "tokens must be at least 1")
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
-        found = sections(document)
+        document_sections = sections(document)
         sentence = cache(partial(self._sentence, document))  # chunks of one section share its first sentence
-        context = partial(_context, document, found, _lead(found), sentence)
+        context = partial(_context, document, document_sections, _lead(document_sections), sentence)
         return [replace(chunk, context=context(chunk)) for chunk in chunks]
 
     def _sentence(self, document: Document, span: Span) -> str:
@@ -44,9 +44,15 @@ class Neighbors(Stage):
 
 
 def _context(
-    document: Document, found: Sequence[Section], first: Span | None, sentence: Callable[[Span], str], chunk: Chunk
+    document: Document,
+    document_sections: Sequence[Section],
+    first: Span | None,
+    sentence: Callable[[Span], str],
+    chunk: Chunk,
 ) -> str:
-    section = found[max(0, bisect_right(found, chunk.start, key=lambda section: section.start) - 1)]
+    section = document_sections[
+        max(0, bisect_right(document_sections, chunk.start, key=lambda section: section.start) - 1)
+    ]
     own = _lead([section])
     shown = [sentence(lead) if lead and not chunk.start <= lead[0] < chunk.end else "" for lead in (first, own)]
     heading = section.title if section.title != document.title else ""
@@ -54,6 +60,6 @@ def _context(
     return "\n".join(line for line in lines if line)
 
 
-def _lead(found: Sequence[Section]) -> Span | None:
+def _lead(document_sections: Sequence[Section]) -> Span | None:
     """The first sentence of running text in these sections."""
-    return next((section.sentences[0] for section in found if section.sentences), None)
+    return next((section.sentences[0] for section in document_sections if section.sentences), None)

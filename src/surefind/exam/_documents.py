@@ -91,8 +91,8 @@ class ExamDocuments:
     def headings(self, document: Document) -> list[Heading]:
         """The headings of a document, in order."""
         if document.id not in self._headings:
-            found = headings_of(document, self.sections(document), self.readable(document))
-            self._headings[document.id] = list(found) if self.possible_headings[document.id] else []
+            candidates = headings_of(document, self.sections(document), self.readable(document))
+            self._headings[document.id] = list(candidates) if self.possible_headings[document.id] else []
         return self._headings[document.id]
 
     def headings_with(self, document: Document, wanted: frozenset[str]) -> list[Heading]:
@@ -126,8 +126,8 @@ class ExamDocuments:
         None if `document` is not found by its own text: then markup is inside a word, and others that contain the text
         are not found either.
         """
-        found = [self.documents[number] for number in self._pieces.holding(pieces(text))]
-        return found if any(other is document for other in found) else []
+        documents = [self.documents[number] for number in self._pieces.holding(pieces(text))]
+        return documents if any(other is document for other in documents) else []
 
     @cached_property
     def _pieces(self) -> Inverted:

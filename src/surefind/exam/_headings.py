@@ -49,10 +49,10 @@ class Heading:
     """The terms of the heading and of the document's title."""
 
 
-def headings_of(document: Document, found: Sequence[Section], shown: str) -> Iterator[Heading]:
+def headings_of(document: Document, document_sections: Sequence[Section], shown: str) -> Iterator[Heading]:
     """The headings of a document with these sections, whose readable text is `shown`."""
     title = frozenset(terms(document.title))
-    places = [*_section_places(found, shown), *_caption_places(document, found, shown)]
+    places = [*_section_places(document_sections, shown), *_caption_places(document, document_sections, shown)]
     if document.metadata.get("title") and not any(terms(text) == terms(document.title) for text, _, _ in places):
         places.insert(0, (document.title, 0, len(document.text)))
     for raw, start, end in places:
@@ -64,11 +64,11 @@ def headings_of(document: Document, found: Sequence[Section], shown: str) -> Ite
 
 def possible_headings(document: Document) -> list[str]:
     """The texts of all headings that `headings_of` may return, and perhaps others."""
-    found = [document.title] if document.metadata.get("title") else []
-    found += (readable(match[1]) for match in _CAPTION.finditer(document.text))
+    candidates = [document.title] if document.metadata.get("title") else []
+    candidates += (readable(match[1]) for match in _CAPTION.finditer(document.text))
     if document.format == "markdown":
-        found += (readable(title_of(text)) for text in (*_marked(document.text), *_underlined(document.text)))
-    return [_cleaned(raw) for raw in found]
+        candidates += (readable(title_of(text)) for text in (*_marked(document.text), *_underlined(document.text)))
+    return [_cleaned(raw) for raw in candidates]
 
 
 def _cleaned(raw: str) -> str:
@@ -90,27 +90,29 @@ def _underlined(text: str) -> Iterator[str]:
             yield "\n".join(above[at:])
 
 
-def _section_places(found: Sequence[Section], shown: str) -> Iterator[tuple[str, int, int]]:
+def _section_places(document_sections: Sequence[Section], shown: str) -> Iterator[tuple[str, int, int]]:
     """Section headings. One in a comment is left out."""
-    for section, end in zip(found, subtree_ends(found), strict=True):
+    for section, end in zip(document_sections, subtree_ends(document_sections), strict=True):
         if section.path and shown[section.start : section.body].strip() and end - section.body > _SHORTEST:
             yield readable(section.title), section.start, end
 
 
-def _caption_places(document: Document, found: Sequence[Section], shown: str) -> Iterator[tuple[str, int, int]]:
+def _caption_places(
+    document: Document, document_sections: Sequence[Section], shown: str
+) -> Iterator[tuple[str, int, int]]:
     """Captions of tables and figures; each stands for its section."""
-    starts = [section.start for section in found]
+    starts = [section.start for section in document_sections]
     for match in _CAPTION.finditer(document.text):
-        section = found[max(0, bisect_right(starts, match.start()) - 1)]
+        section = document_sections[max(0, bisect_right(starts, match.start()) - 1)]
         yield plain(shown[slice(*match.span(1))]), section.start, section.end
 
 
-def subtree_ends(found: Sequence[Section]) -> list[int]:
+def subtree_ends(document_sections: Sequence[Section]) -> list[int]:
     """For each section the end of the last section below it. A later section of the same path is not below it."""
-    ends = [section.end for section in found]
+    ends = [section.end for section in document_sections]
     above: list[int] = []
-    for at, section in enumerate(found):
-        while above and not _below(section.path, found[above[-1]].path):
+    for at, section in enumerate(document_sections):
+        while above and not _below(section.path, document_sections[above[-1]].path):
             above.pop()
         for upper in above:
             ends[upper] = section.end

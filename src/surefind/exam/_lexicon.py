@@ -29,7 +29,7 @@ _OTHER_VERBS = (
 @cache
 def lexicon(place: Place) -> Replacements:
     """Expression -> what may replace it in this place."""
-    found: dict[str, list[str]] = defaultdict(list)
+    replacements: dict[str, list[str]] = defaultdict(list)
     current = ""
     text = resources.files("surefind.exam").joinpath("lexicon.txt").read_text(encoding="utf-8")
     for line in text.splitlines():
@@ -38,8 +38,8 @@ def lexicon(place: Place) -> Replacements:
         elif current == place and "->" in line:
             before, after = ([part.strip() for part in side.split(",")] for side in line.split("->"))
             for expression in before:
-                found[expression] += after
-    return {expression: tuple(others) for expression, others in found.items()}
+                replacements[expression] += after
+    return {expression: tuple(others) for expression, others in replacements.items()}
 
 
 @cache

@@ -198,7 +198,7 @@ def _usable(expression: str, before: str, after: str) -> tuple[str, ...]:
         places += ["phrases"] if opens and before not in _DETERMINERS else []
     elif opens and after.islower():
         places += ["adjectives"]
-    return next((found for place in places if (found := lexicon(place).get(expression))), ())
+    return next((others for place in places if (others := lexicon(place).get(expression))), ())
 
 
 def _inverted(words: list[str], salt: str) -> str:

@@ -79,7 +79,9 @@ class Asking:
         """The leading configurations, and the fusions whose retrievers they use."""
         built = {str(retriever) for pipeline in self.pipelines for retriever in pipeline.retrieve}
         fusions = map(Pipeline.parse, _FUSIONS)
-        return _distinct([*self.pipelines, *(one for one in fusions if {str(r) for r in one.retrieve} <= built)])
+        return _distinct(
+            [*self.pipelines, *(fusion for fusion in fusions if {str(r) for r in fusion.retrieve} <= built)]
+        )
 
     def _rankings(self, queries: Sequence[Query]) -> list[Rankings]:
         """The rankings of all compared configurations; each retriever runs once."""
@@ -96,10 +98,10 @@ class Asking:
     def pool(self, text: str, size: int, seed: int = 0) -> list[Hit]:
         """Returns up to `size` passages for a question, shuffled. A hit's span is that of its best matching part."""
         search = partial(self.reader.search, text, self.access, k=size, confidence="off")
-        found = [search(pipeline=pipeline).hits for pipeline in self.pipelines]
+        pools = [search(pipeline=pipeline).hits for pipeline in self.pipelines]
         pooled: dict[tuple[str, int, int], Hit] = {}
         for rank in range(size):
-            for hits in found:
+            for hits in pools:
                 if rank < len(hits) and len(pooled) < size:
                     hit = part(hits[rank])
                     pooled.setdefault((hit.document, hit.start, hit.end), hit)

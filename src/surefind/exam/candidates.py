@@ -121,9 +121,9 @@ class Candidates:
 
     def _write(self, known: dict[str, Candidate]) -> None:
         changed = [
-            (key, one.text, one.source, one.asked, one.verdict)
-            for key, one in known.items()
-            if one != self._known.get(key)
+            (key, candidate.text, candidate.source, candidate.asked, candidate.verdict)
+            for key, candidate in known.items()
+            if candidate != self._known.get(key)
         ]
         if changed:
             self._store.put_candidates(self._exam, changed)

@@ -30,8 +30,8 @@ def disagreement(rankings: Sequence[Rankings], k: int = K) -> Floats:
     if m < 2:
         raise ValueError(f"Disagreement needs at least 2 rankings, not {m}.")
     discounts = 1.0 / np.log2(np.arange(k) + 2.0)
-    found = np.zeros(len(rankings[0]))
-    for query in range(len(found)):
+    disagreements = np.zeros(len(rankings[0]))
+    for query in range(len(disagreements)):
         tops = [ranking.ids[query, :k] for ranking in rankings]
         ids = np.concatenate(tops)
         weights = np.concatenate([discounts[: len(top)] for top in tops])
@@ -39,6 +39,6 @@ def disagreement(rankings: Sequence[Rankings], k: int = K) -> Floats:
         _, passage = np.unique(ids[kept], return_inverse=True)
         sums = np.bincount(passage, weights[kept])
         squares = np.bincount(passage, weights[kept] ** 2)
-        found[query] = np.sum(m * squares - sums**2)
-    values: Floats = found / (m * (m - 1) / 2) / (2 * np.sum(discounts**2))
+        disagreements[query] = np.sum(m * squares - sums**2)
+    values: Floats = disagreements / (m * (m - 1) / 2) / (2 * np.sum(discounts**2))
     return np.clip(values, 0.0, None)  # a rounding error of equal lists may be negative

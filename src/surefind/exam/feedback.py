@@ -86,20 +86,20 @@ def _judged(feedback: list[Feedback]) -> dict[str, dict[tuple[str, int, int], in
     texts: dict[str, str] = {}
     thumbs: dict[tuple[str, tuple[str, int, int]], dict[str, int]] = defaultdict(dict)
     clicks: dict[tuple[str, tuple[str, int, int]], set[str]] = defaultdict(set)
-    for one in feedback:
-        key = normalised(one.query)
-        texts.setdefault(key, one.query)
-        place = key, (one.document, one.start, one.end)
-        if one.kind == "click":
-            clicks[place].add(one.caller)
+    for judgment in feedback:
+        key = normalised(judgment.query)
+        texts.setdefault(key, judgment.query)
+        place = key, (judgment.document, judgment.start, judgment.end)
+        if judgment.kind == "click":
+            clicks[place].add(judgment.caller)
         else:
-            thumbs[place][one.caller] = 1 if one.kind == "up" else -1  # the last thumb of a caller counts
-    found: dict[str, dict[tuple[str, int, int], int]] = defaultdict(dict)
+            thumbs[place][judgment.caller] = 1 if judgment.kind == "up" else -1  # the last thumb of a caller counts
+    judged: dict[str, dict[tuple[str, int, int], int]] = defaultdict(dict)
     for place in dict.fromkeys((*thumbs, *clicks)):
         key, passage = place
         votes = sum(thumbs[place].values()) if place in thumbs else None
         if votes is None and len(clicks[place]) >= _CLICKS:
-            found[texts[key]][passage] = 1
+            judged[texts[key]][passage] = 1
         elif votes is not None and votes > 0:
-            found[texts[key]][passage] = 2
-    return found
+            judged[texts[key]][passage] = 2
+    return judged

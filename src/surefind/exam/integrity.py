@@ -17,5 +17,5 @@ def check_exams(kb: KnowledgeBase) -> str:
     damaged = store.questions.problems()
     if damaged:
         raise RuntimeError(damaged[0])
-    check_all([*(partial(store.load, *one) for one in files), QueryLog(kb.data, kb.settings.keep_days).all])
+    check_all([*(partial(store.load, *file) for file in files), QueryLog(kb.data, kb.settings.keep_days).all])
     return f"{len(files)} exams and the questions of {len(store.collected())} match their checksums"

@@ -99,13 +99,15 @@ class Judging:
             Pooled(text, tuple(PooledPassage(h.document, h.start, h.end, h.title) for h in asking.pool(text, size)))
             for text in wanted
         ]
-        self._labels.put_pool(pool, [str(one) for one in asking.pipelines], self._kb.reader().fingerprint)
+        self._labels.put_pool(pool, [str(pipeline) for pipeline in asking.pipelines], self._kb.reader().fingerprint)
 
     @cached_property
     def pool(self) -> list[Pooled]:
         """The questions that the judge may see."""
         admitted = set(self._kb.reader().view.admitted(self._access))
-        return [one for one in self._labels.pool() if all(passage.document in admitted for passage in one.passages)]
+        return [
+            pooled for pooled in self._labels.pool() if all(passage.document in admitted for passage in pooled.passages)
+        ]
 
     @cached_property
     def stale(self) -> str:
@@ -123,13 +125,15 @@ class Judging:
 
     @property
     def done(self) -> int:
-        return sum(one.query in self.mine for one in self.pool)
+        return sum(pooled.query in self.mine for pooled in self.pool)
 
     @property
     def waiting(self) -> int:
         """Candidate questions that are not in the pool."""
-        pooled = {one.query for one in self._labels.pool()}
-        return sum(one.text not in pooled and one.verdict != "rejected" for one in self.candidates.all())
+        pooled = {pooled_query.query for pooled_query in self._labels.pool()}
+        return sum(
+            candidate.text not in pooled and candidate.verdict != "rejected" for candidate in self.candidates.all()
+        )
 
     def next(self, after: int = -1) -> int | None:
         """Returns the number of the next question without a label of this judge; None if there is none."""
@@ -138,17 +142,17 @@ class Judging:
 
     def passages(self, at: int) -> list[JudgedPassage]:
         """Returns the passages of a question, in the order of this judge."""
-        one = self.pool[at]
-        marked = self.mine.get(one.query, [])
+        pooled = self.pool[at]
+        marked = self.mine.get(pooled.query, [])
         found = []
-        for number, i in enumerate(one.order_for(self.judge), 1):
-            passage = one.passages[i]
+        for number, i in enumerate(pooled.order_for(self.judge), 1):
+            passage = pooled.passages[i]
             found.append(JudgedPassage(number, passage.document, passage.title, self._text(passage), i in marked))
         return found
 
     def find(self, query_id: str) -> int:
         """Returns the number of a question by its id."""
-        at = next((at for at, one in enumerate(self.pool) if id_of(one.query) == query_id), None)
+        at = next((at for at, pooled in enumerate(self.pool) if id_of(pooled.query) == query_id), None)
         if at is None:
             raise NotFoundError("This question is not among those that you may label.")
         return at
@@ -175,14 +179,18 @@ class Judging:
         library = Library(self._kb.reader().documents(self._access))
         if not text.strip():
             raise ExamError(f"which words of {document!r} answer the question? Copy them")
-        found = library.judge(document, text.strip())
-        assert found.start is not None and found.end is not None
-        return PooledPassage(found.document, found.start, found.end, library.find(document).title, self.judge)
+        judgment = library.judge(document, text.strip())
+        assert judgment.start is not None and judgment.end is not None
+        return PooledPassage(judgment.document, judgment.start, judgment.end, library.find(document).title, self.judge)
 
     def add(self, at: int, passage: PooledPassage) -> int:
         """Adds a passage to the pool of a question; returns its number. The caller holds the lock of the exam."""
         there = self.pool[at].passages
-        same = [i for i, one in enumerate(there) if (one.document, one.start, one.end) == _place(passage)]
+        same = [
+            i
+            for i, passage_there in enumerate(there)
+            if (passage_there.document, passage_there.start, passage_there.end) == _place(passage)
+        ]
         if not same:
             self._labels.add(self.pool[at].query, passage)
             self.__dict__.pop("pool", None)
@@ -210,25 +218,25 @@ class Judging:
     @property
     def from_outside(self) -> tuple[int, int]:
         """How many questions have a gold passage that a judge added, and how many have a gold passage."""
-        gold = [[one.passages[i] for i in gold_of(one, self.labels)] for one in self.pool]
-        return sum(any(passage.added for passage in found) for found in gold), sum(map(bool, gold))
+        gold = [[pooled.passages[i] for i in gold_of(pooled, self.labels)] for pooled in self.pool]
+        return sum(any(passage.added for passage in passages) for passages in gold), sum(map(bool, gold))
 
     def progress(self) -> dict[str, int]:
         """Returns how many questions each judge has labelled."""
-        return {judge: sum(one.query in marks for one in self.pool) for judge, marks in self.labels.items()}
+        return {judge: sum(pooled.query in marks for pooled in self.pool) for judge, marks in self.labels.items()}
 
     def splits(self) -> dict[str, list[Split]]:
         """Returns the passages on which judges differ, by question. Only questions that this judge has labelled count:
         nobody sees the labels of others before their own."""
         found: dict[str, list[Split]] = {}
-        for one in self.pool:
-            votes = {judge: marks[one.query] for judge, marks in self.labels.items() if one.query in marks}
-            for i, passage in enumerate(one.passages if one.query in self.mine else ()):
+        for pooled in self.pool:
+            votes = {judge: marks[pooled.query] for judge, marks in self.labels.items() if pooled.query in marks}
+            for i, passage in enumerate(pooled.passages if pooled.query in self.mine else ()):
                 yes = tuple(judge for judge, marked in votes.items() if i in marked)
                 no = tuple(judge for judge in votes if judge not in yes)
                 if yes and no:
                     title, text = passage.title or passage.document, self._text(passage)
-                    found.setdefault(one.query, []).append(Split(title, passage.document, text, yes, no))
+                    found.setdefault(pooled.query, []).append(Split(title, passage.document, text, yes, no))
         return found
 
     def _text(self, passage: PooledPassage) -> str:
@@ -241,8 +249,8 @@ class Judging:
         if self.stale:
             raise ExamError(self.stale)
         reader, pool = self._kb.reader(), self._labels.pool()
-        documents = {passage.document for one in pool for passage in one.passages}
-        library = Library([one for one in reader.documents(Access.owner()) if one.id in documents])
+        documents = {passage.document for pooled in pool for passage in pooled.passages}
+        library = Library([document for document in reader.documents(Access.owner()) if document.id in documents])
         made = exam_of(self.name, pool, self._labels.all(), library, reader.fingerprint, self._labels.ranked())
         return self._store.save(made) if made.queries else None
 

@@ -82,22 +82,22 @@ def _merged(queries: tuple[ExamQuery, ...], asked: ExamQuery, seen: Sequence[Exa
     whoever asks may see both (`seen`): the answer says whether there was one, and the question shows its passages."""
     (gold,) = asked.judgments
     key = normalised(asked.text)
-    same = next((one for one in seen if normalised(one.text) == key), None)
+    same = next((query for query in seen if normalised(query.text) == key), None)
     if same is None:
         return (*queries, replace(asked, id=_free_id(queries, f"{asked.text}\n{gold.document}\n{gold.quote}")))
-    if any((one.document, one.quote) == (gold.document, gold.quote) for one in same.judgments):
+    if any((judgment.document, judgment.quote) == (gold.document, gold.quote) for judgment in same.judgments):
         return queries
-    shared = max((one for one in (same.overlap, asked.overlap) if one is not None), default=None)
+    shared = max((overlap for overlap in (same.overlap, asked.overlap) if overlap is not None), default=None)
     both = replace(same, judgments=(*same.judgments, gold), overlap=shared)
-    return tuple(both if one is same else one for one in queries)
+    return tuple(both if query is same else query for query in queries)
 
 
 def _free_id(queries: Sequence[ExamQuery], text: str) -> str:
     """Returns an id that no question has. It does not show whether another one was taken."""
-    taken = {one.id for one in queries}
-    while (found := id_of(text)) in taken:
+    taken = {query.id for query in queries}
+    while (query_id := id_of(text)) in taken:
         text += "\n"
-    return found
+    return query_id
 
 
 @contextlib.contextmanager

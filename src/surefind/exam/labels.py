@@ -88,12 +88,15 @@ class Labels:
             )
 
     def put_pool(self, pool: Sequence[Pooled], configurations: Sequence[str], corpus: str) -> None:
-        self._store.put_pool(self.exam, corpus, configurations, [asdict(one) for one in pool])
+        self._store.put_pool(self.exam, corpus, configurations, [asdict(pooled) for pooled in pool])
 
     def add(self, query: str, passage: PooledPassage) -> None:
         """Adds a passage to the pool of a question."""
-        pool = [replace(one, passages=(*one.passages, passage)) if one.query == query else one for one in self.pool()]
-        self._store.change_pool(self.exam, [asdict(one) for one in pool])
+        pool = [
+            replace(pooled, passages=(*pooled.passages, passage)) if pooled.query == query else pooled
+            for pooled in self.pool()
+        ]
+        self._store.change_pool(self.exam, [asdict(pooled) for pooled in pool])
 
     def all(self) -> dict[str, dict[str, list[int]]]:
         """The labels of each judge who has labelled something."""
@@ -142,8 +145,8 @@ class Agreement:
 
 def agreement(pool: Sequence[Pooled], labels: Mapping[str, Marks]) -> list[Agreement]:
     """The agreement of every pair of judges with a question in common."""
-    sizes = {one.query: len(one.passages) for one in pool}
-    found = []
+    sizes = {pooled.query: len(pooled.passages) for pooled in pool}
+    agreements = []
     for first, second in combinations(sorted(labels), 2):
         shared = [query for query in sizes if query in labels[first] and query in labels[second]]
         pairs = [
@@ -151,8 +154,8 @@ def agreement(pool: Sequence[Pooled], labels: Mapping[str, Marks]) -> list[Agree
         ]
         if pairs:
             observed, kappa = cohen(pairs)
-            found.append(Agreement(first, second, len(shared), len(pairs), observed, kappa))
-    return found
+            agreements.append(Agreement(first, second, len(shared), len(pairs), observed, kappa))
+    return agreements
 
 
 def cohen(pairs: Sequence[tuple[bool, bool]]) -> tuple[float, float | None]:
@@ -176,7 +179,7 @@ def exam_of(
     ranked: Mapping[str, Marks] | None = None,
 ) -> Exam:
     """The exam of all labels, with grades by those that are `ranked`. Questions without a gold passage are left out."""
-    queries = [made for one in pool if (made := _query(one, labels, library, ranked or {})) is not None]
+    queries = [made for pooled in pool if (made := _query(pooled, labels, library, ranked or {})) is not None]
     return Exam(name, tuple(queries), 0, f"label {name} by {', '.join(sorted(labels))}", corpus)
 
 

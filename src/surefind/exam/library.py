@@ -47,11 +47,11 @@ class Library:
         """Finds a document by its id, or by a file name that only one document has."""
         if name in self._by_id:
             return self._by_id[name]
-        found = sorted(set(self._by_name.get(Path(name).name, [])))
-        if len(found) == 1:
-            return self._by_id[found[0]]
-        if len(found) > 1:
-            raise ExamError(f"the document {name!r} could be any of {', '.join(found[:3])}")
+        names = sorted(set(self._by_name.get(Path(name).name, [])))
+        if len(names) == 1:
+            return self._by_id[names[0]]
+        if len(names) > 1:
+            raise ExamError(f"the document {name!r} could be any of {', '.join(names[:3])}")
         raise ExamError(f"there is no document {name!r} in the knowledge base")
 
     def judge(

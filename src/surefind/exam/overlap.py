@@ -62,9 +62,9 @@ def _passage(text: str, start: int, end: int) -> dict[str, list[int]]:
 
 def _best(wanted: Iterable[str], places: dict[str, list[int]]) -> int:
     """The most wanted terms in any window."""
-    found = [places[term] for term in wanted if term in places]
-    starts = {at for term in found for at in term}
-    return max((sum(_within(term, start) for term in found) for start in starts), default=0)
+    positions = [places[term] for term in wanted if term in places]
+    starts = {at for term in positions for at in term}
+    return max((sum(_within(term, start) for term in positions) for start in starts), default=0)
 
 
 def _within(places: Sequence[int], start: int) -> bool:

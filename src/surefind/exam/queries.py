@@ -75,12 +75,12 @@ class QueryLog:
         """Stores the query of a search and deletes those that are too old. Returns why it could not be stored; empty if
         it was."""
         hits = [{"document": hit.document, "start": hit.start, "end": hit.end} for hit in result.hits[:HITS]]
-        found = json.dumps([] if access.groups else hits, ensure_ascii=False)
+        stored_hits = json.dumps([] if access.groups else hits, ensure_ascii=False)
         try:
             with self._writing() as rows:
                 rows.db.execute(
                     "INSERT INTO kept (at, query, pipeline, groups, hits) VALUES (?, ?, ?, ?, ?)",
-                    (time.time(), result.query, result.pipeline, len(access.groups), found),
+                    (time.time(), result.query, result.pipeline, len(access.groups), stored_hits),
                 )
                 self._expire(rows)
         except (OSError, SurefindError, UnicodeEncodeError) as error:
@@ -99,7 +99,7 @@ class QueryLog:
                 raise file.damaged(problem)
             newest = sorted(rows.every("kept"), key=lambda row: (row[1], row[0]), reverse=True)
         kept = [LoggedQuery(at, query, spec, groups, json.loads(hits)) for _, at, query, spec, groups, hits in newest]
-        return [one for one in kept if one.at >= self._oldest]
+        return [logged for logged in kept if logged.at >= self._oldest]
 
     def clear(self) -> int:
         """Deletes all kept queries, on the disk too (`secure_delete`). Returns how many there were. A damaged file is

@@ -38,5 +38,5 @@ def generate_in_shares(
     by_model = {query.family for query in written}
     families = [_TITLED if kind == _PARAPHRASE else kind for kind in shares if kind not in by_model]
     made = generate(documents, name, max(shares.values()), families, seed)
-    ours = [replace(one, family=_PARAPHRASE) if one.family == _TITLED else one for one in made.queries]
+    ours = [replace(query, family=_PARAPHRASE) if query.family == _TITLED else query for query in made.queries]
     return Exam(name, in_shares([*ours, *written], shares), origin=made.origin, generator=GENERATOR)

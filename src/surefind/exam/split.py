@@ -38,10 +38,10 @@ def held_out(queries: Sequence[ExamQuery]) -> list[bool]:
 
 def _documents(queries: Sequence[ExamQuery]) -> list[list[int]]:
     """The numbers of the queries about each document; of each query alone if there are few documents."""
-    found: dict[int, list[int]] = defaultdict(list)
+    by_cluster: dict[int, list[int]] = defaultdict(list)
     for i, cluster in enumerate(clusters_of(queries).tolist()):
-        found[cluster].append(i)
-    return list(found.values()) if len(found) >= MIN_CLUSTERS else [[i] for i in range(len(queries))]
+        by_cluster[cluster].append(i)
+    return list(by_cluster.values()) if len(by_cluster) >= MIN_CLUSTERS else [[i] for i in range(len(queries))]
 
 
 def _in_order(queries: Sequence[ExamQuery], documents: list[list[int]]) -> list[list[int]]:

@@ -14,5 +14,7 @@ def readable_questions(exam: Exam, reader: Searcher, access: Access) -> list[Exa
         return list(exam.queries)
     admitted = set(reader.view.admitted(access))
     return [
-        query for query in exam.queries if all(one.document in admitted for one in (*query.judgments, *query.segments))
+        query
+        for query in exam.queries
+        if all(judgment.document in admitted for judgment in (*query.judgments, *query.segments))
     ]

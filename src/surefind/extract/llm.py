@@ -77,16 +77,16 @@ class LLM(Stage):
 
     def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
         shaped = Phrases().extract(texts, services)
-        found: list[Extraction] = []
+        extractions: list[Extraction] = []
         failed: list[SurefindError] = []
         for read, otherwise in zip(self.read(texts, services, progress), shaped, strict=True):
             if isinstance(read, SurefindError):
                 failed.append(read)
-                found.append(otherwise)
+                extractions.append(otherwise)
             else:
-                found.append(replace(read, aliases=otherwise.aliases))
+                extractions.append(replace(read, aliases=otherwise.aliases))
         note_failures(failed, len(texts), "entities by the shape of words")
-        return found
+        return extractions
 
     def llm_calls(self, work: Workload) -> Calls:
         return estimate.calls(self.model, work.chunks, work.chunk_tokens, _ANSWER)
@@ -96,7 +96,7 @@ class LLM(Stage):
     ) -> list[Extraction | SurefindError]:
         """The model's extraction of each text, or the error if there is no usable answer."""
         template = self.template(services)
-        found: list[Extraction | SurefindError] = []
+        extractions: list[Extraction | SurefindError] = []
         for start in range(0, len(texts), _BATCH):
             part = texts[start : start + _BATCH]
             prompts = [template.messages(chunk=Data("chunk", text)) for text in part]
@@ -104,10 +104,10 @@ class LLM(Stage):
                 services, self.model, prompts, schema=_SCHEMA, max_tokens=_TOKENS, usable=_lists,
                 temperature=self.temperature or 0.0,
             )  # fmt: skip
-            found += [_read(text, answer) for text, answer in zip(part, answers, strict=True)]
+            extractions += [_read(text, answer) for text, answer in zip(part, answers, strict=True)]
             if progress:
-                progress(len(found), len(texts))
-        return found
+                progress(len(extractions), len(texts))
+        return extractions
 
     def template(self, services: Services) -> Prompt:
         return services.prompt("extract_llm", self.prompt, ("chunk",))

@@ -57,12 +57,12 @@ class Phrases(Stage):
     nouns: bool = True
 
     def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
-        found = []
+        extractions = []
         for i, text in enumerate(texts):
-            found.append(self._one(text))
+            extractions.append(self._one(text))
             if progress and i % 500 == 0:
                 progress(i, len(texts))
-        return found
+        return extractions
 
     def _one(self, text: str) -> Extraction:
         plain = spaced(_MARKUP.sub(lambda m: m.group(1) or " ", text))

@@ -31,14 +31,14 @@ class Spacy(Stage):
     model: str = "en_core_web_sm"
 
     def extract(self, texts: Sequence[str], services: Services, progress: Progress | None = None) -> list[Extraction]:
-        found = Phrases().extract(texts, services)
+        extractions = Phrases().extract(texts, services)
         nlp = _loaded(self.model)
         nlp.max_length = max(nlp.max_length, *map(len, texts), 0)
         for i, document in enumerate(nlp.pipe(texts)):
-            found[i] = replace(found[i], mentions=tuple(_mentions(document)))
+            extractions[i] = replace(extractions[i], mentions=tuple(_mentions(document)))
             if progress and i % 100 == 0:
                 progress(i, len(texts))
-        return found
+        return extractions
 
 
 def _mentions(document: Any) -> Iterator[Mention]:

@@ -68,11 +68,11 @@ def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
 
     `read` is the number of empty access lists that the reader understood. These lines are allowed.
     """
-    found = [(number, match) for number, line, fenced in _head(text) if (match := _access_line(line, fenced))]
-    wrong = [one for one in found if not (read and _EMPTY.fullmatch(one[1].groupdict().get("value") or ""))]
-    if not wrong and len(found) <= read:
+    lines = [(number, match) for number, line, fenced in _head(text) if (match := _access_line(line, fenced))]
+    wrong = [line for line in lines if not (read and _EMPTY.fullmatch(line[1].groupdict().get("value") or ""))]
+    if not wrong and len(lines) <= read:
         return None
-    number, match = (wrong or found)[0]
+    number, match = (wrong or lines)[0]
     return number, " ".join(match.string.split())
 
 

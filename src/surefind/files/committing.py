@@ -30,7 +30,11 @@ def commit_file(
         raise SourceError(f"{path} cannot be written to {repository} ({error.strerror}).") from None
     git(repository, "add", "--", f":(literal){path}", limits=limits)
     if git(repository, "status", "--porcelain", "--", f":(literal){path}", limits=limits):
-        name = " ".join("".join(one if one.isprintable() and one not in "<>" else " " for one in author).split())
+        name = " ".join(
+            "".join(
+                character if character.isprintable() and character not in "<>" else " " for character in author
+            ).split()
+        )
         words = ("commit", "--quiet", "--no-verify", f"--author={name or 'unknown'} <>", "-m", message)
         git(repository, *_COMMITTER, *words, "--", f":(literal){path}", limits=limits)
     return git(repository, "rev-parse", "HEAD", limits=limits)

@@ -127,11 +127,11 @@ def _exists(path: Path) -> bool:
 def spelled(address: str) -> str:
     """Converts a repository's usual URL to ours: git@host:a.git -> git+ssh://git@host/a.git. Returns an empty string if
     `address` may be a path."""
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None:
         return ""
-    scheme = "ssh" if found["host"] or found["scheme"] == "ssh" else "https"
-    return f"{PREFIX}{scheme}://{found['rest'] or '/'.join((found['host'], found['path']))}"
+    scheme = "ssh" if match["host"] or match["scheme"] == "ssh" else "https"
+    return f"{PREFIX}{scheme}://{match['rest'] or '/'.join((match['host'], match['path']))}"
 
 
 class SkippedFile(NamedTuple):

@@ -105,16 +105,16 @@ def owner_only(document: str, why: str, where: str = "", advice: str = BY_PATH) 
 def owner_if_alike(document: str, text: str, advice: str = BY_PATH, read: int = 0) -> tuple[str, ...]:
     """Returns the access list of a document whose file has this text: the owner alone if a line of its head looks like
     one, else no groups, because nobody decided. `read` is as in `access_line`."""
-    found = access_line(text, read)
-    return owner_only(document, f"line {found[0]} is {found[1][:_MAX_SHOWN_CHARS]!r}", advice=advice) if found else ()
+    line = access_line(text, read)
+    return owner_only(document, f"line {line[0]} is {line[1][:_MAX_SHOWN_CHARS]!r}", advice=advice) if line else ()
 
 
 def guarded(document: Document, where: str = "", advice: str = BY_PATH) -> Document:
     """Leaves a document without an access list to the owner if its text begins with what looks like one."""
-    found = None if document.acl else access_line(document.text)
-    if found is None:
+    line = None if document.acl else access_line(document.text)
+    if line is None:
         return document
-    why = f"line {found[0]} of its text is {found[1][:_MAX_SHOWN_CHARS]!r}"
+    why = f"line {line[0]} of its text is {line[1][:_MAX_SHOWN_CHARS]!r}"
     return replace(document, acl=owner_only(document.id, why, where, advice))
 
 

@@ -45,11 +45,11 @@ def kind_of(mode: int) -> str:
 def held(path: Path, real: str) -> Iterator[None]:
     """Checks at the start and at the end of the block that `path` leads to the regular file `real`, as it did when it
     was found. Raises `ReplacedError` if not. For readers that open `path` by name."""
-    number, found = _opened(real)
+    number, status = _opened(real)
     try:
-        _check(path, real, number, found)
+        _check(path, real, number, status)
         yield
-        _check(path, real, number, found)
+        _check(path, real, number, status)
     finally:
         os.close(number)
 
@@ -57,10 +57,10 @@ def held(path: Path, real: str) -> Iterator[None]:
 def read_bytes(path: Path, real: str, most_mb: float) -> bytes:
     """Reads the file at `path`. Raises `ReplacedError` if the path does not lead to `real`, and `SourceError` if there
     is more to read than `most_mb`: a file may grow while it is read, and files below /proc do not say their size."""
-    number, found = _opened(real)
+    number, status = _opened(real)
     try:
-        content = _content(number, found, most_mb)
-        _check(path, real, number, found)
+        content = _content(number, status, most_mb)
+        _check(path, real, number, status)
     finally:
         os.close(number)
     return content
@@ -71,17 +71,19 @@ def read_file(path: Path, most_mb: float) -> bytes:
     if somebody has put a pipe in the place of the file."""
     number = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        found = os.fstat(number)
-        if not stat.S_ISREG(found.st_mode):
-            raise SourceError(f"is {kind_of(found.st_mode)}, not a file")
-        return _content(number, found, most_mb)
+        status = os.fstat(number)
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"is {kind_of(status.st_mode)}, not a file")
+        return _content(number, status, most_mb)
     finally:
         os.close(number)
 
 
-def _content(number: int, found: os.stat_result, most_mb: float) -> bytes:
+def _content(number: int, status: os.stat_result, most_mb: float) -> bytes:
     pieces, size = [], 0
-    while piece := os.read(number, max(found.st_size + 1, _PIECE)):  # reads all of a regular file, unless it is growing
+    while piece := os.read(
+        number, max(status.st_size + 1, _PIECE)
+    ):  # reads all of a regular file, unless it is growing
         pieces.append(piece)
         size += len(piece)
         if size > most_mb * 1e6:
@@ -96,14 +98,14 @@ def _opened(real: str) -> tuple[int, os.stat_result]:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, or a socket
             raise ReplacedError from None
         raise
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.fstat(number)
+    if not stat.S_ISREG(status.st_mode):
         os.close(number)
         raise ReplacedError
-    return number, found
+    return number, status
 
 
-def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
+def _check(path: Path, real: str, number: int, status: os.stat_result) -> None:
     """Raises `ReplacedError` unless the opened file is the one that `path` leads to now.
 
     The opened file is compared, so that a link that was there for a moment is noticed too."""
@@ -113,7 +115,7 @@ def _check(path: Path, real: str, number: int, found: os.stat_result) -> None:
     except OSError:  # a system without /proc
         pass
     try:
-        same = os.path.realpath(path) == real and os.path.samestat(found, os.lstat(real))
+        same = os.path.realpath(path) == real and os.path.samestat(status, os.lstat(real))
     except OSError:
         same = False
     if not same:

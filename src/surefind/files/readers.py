@@ -39,10 +39,10 @@ class Readers:
     def find(self, name: str) -> Reader | None:
         """Returns the reader for the file's whole name, or else for the longest known suffix of the name, or None."""
         base = name.lower().rpartition("/")[2]
-        found, dot = self._by_suffix.get(base), base.find(".")
-        while found is None and dot >= 0:
-            found, dot = self._by_suffix.get(base[dot:]), base.find(".", dot + 1)
-        return None if found is None else self.by_name[found]
+        reader, dot = self._by_suffix.get(base), base.find(".")
+        while reader is None and dot >= 0:
+            reader, dot = self._by_suffix.get(base[dot:]), base.find(".", dot + 1)
+        return None if reader is None else self.by_name[reader]
 
     def suffixes(self) -> list[str]:
         return sorted(self._by_suffix)

@@ -98,13 +98,13 @@ def scan(
         yield _entry(str(root), root.name, root.stat(), os.path.realpath(root))
         return
     part = Missed()
-    found = _Scan(root, rules, takes, part, elsewhere).part(below) if below else None
-    if found is None:
+    entries = _Scan(root, rules, takes, part, elsewhere).part(below) if below else None
+    if entries is None:
         yield from _Scan(root, rules, takes, missed, elsewhere).files()
         return
     missed.unreadable += part.unreadable
     missed.skipped += part.skipped
-    yield from found
+    yield from entries
 
 
 class _Scan:
@@ -149,8 +149,8 @@ class _Scan:
             return None
         if stat.S_ISREG(status.st_mode):
             return [_entry(path, below, status, real)]
-        found = list(self._walk(path, below + "/", real))
-        return None if self.links else found
+        entries = list(self._walk(path, below + "/", real))
+        return None if self.links else entries
 
     def _is_beside_beir(self, relative: str) -> bool:
         """Whether the path is, or is below, a file or folder with the questions of a BEIR corpus."""

@@ -39,8 +39,8 @@ class Fact:
 @cache
 def cases() -> Mapping[str, Any]:
     """The content of cases.json."""
-    found: dict[str, Any] = json.loads((files("surefind.fitness") / "cases.json").read_text(encoding="utf-8"))
-    return found
+    data: dict[str, Any] = json.loads((files("surefind.fitness") / "cases.json").read_text(encoding="utf-8"))
+    return data
 
 
 @cache
@@ -56,15 +56,15 @@ def tasks_version() -> str:
 
 def lists() -> list[tuple[Fact, list[Chunk], int]]:
     """For each fact a list of passages and the place of the right one, which is at every place equally often."""
-    found = []
+    made = []
     known = facts()
     for number, fact in enumerate(known):
         others = [known[(number + step) % len(known)].chunk for step in range(1, _SHOWN - 1)]
         chunks = [fact.near_chunk, *others]
         place = number % _SHOWN
         chunks.insert(place, fact.chunk)
-        found.append((fact, chunks, place))
-    return found
+        made.append((fact, chunks, place))
+    return made
 
 
 def _chunk(title: str, text: str) -> Chunk:

@@ -110,12 +110,12 @@ def sync_needs(kb: KnowledgeBase) -> list[Need]:
 
 def _missing(kb: KnowledgeBase, needs: Sequence[Need]) -> dict[str, list[str]]:
     """The kinds that each model was not asked yet."""
-    found: dict[str, list[str]] = {}
+    missing: dict[str, list[str]] = {}
     for need in needs if wanted(kb) else ():
         model = kb.services.chat_name(need.model)
-        if model and need.kind not in results(kb, model) and need.kind not in found.setdefault(model, []):
-            found[model].append(need.kind)
-    return {model: kinds for model, kinds in found.items() if kinds}
+        if model and need.kind not in results(kb, model) and need.kind not in missing.setdefault(model, []):
+            missing[model].append(need.kind)
+    return {model: kinds for model, kinds in missing.items() if kinds}
 
 
 def checked(kb: KnowledgeBase, needs: Iterable[Need]) -> list[tuple[Need, TaskResult]]:
@@ -124,9 +124,9 @@ def checked(kb: KnowledgeBase, needs: Iterable[Need]) -> list[tuple[Need, TaskRe
     return [(need, result) for need, result in pairs if result]
 
 
-def sentence(found: Sequence[tuple[Need, TaskResult]], name: Callable[[str | None], str]) -> str:
+def sentence(results: Sequence[tuple[Need, TaskResult]], name: Callable[[str | None], str]) -> str:
     """Says the verdict on each step; "" if there is none. `name` names the model of a step."""
-    said = [f"{redacted(name(need.model))} is {one.verdict} for {need.step} ({one.figure})" for need, one in found]
+    said = [f"{redacted(name(need.model))} is {task.verdict} for {need.step} ({task.figure})" for need, task in results]
     return f"Model checks: {'; '.join(dict.fromkeys(said))}." if said else ""
 
 

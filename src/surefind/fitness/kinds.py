@@ -83,15 +83,17 @@ class Need:
 
 def needs_of(stages: Iterable[object]) -> list[Need]:
     """What stages, and the stages inside them, need a language model for. Stages of plugins have no task."""
-    found: dict[Need, None] = {}
+    needs: dict[Need, None] = {}
     for stage in stages:
-        one = declared(stage)
+        stage_abilities = declared(stage)
         name = str(getattr(stage, "name", ""))
         step = _STEPS.get(name, name)
         kind = _KIND_OF.get(step)
-        calls = one.llm_calls(_ONE)
+        calls = stage_abilities.llm_calls(_ONE)
         if kind and calls and calls.calls:
             model = getattr(stage, "llm", None) if hasattr(stage, "llm") else getattr(stage, "model", None)
-            found[Need(step, kind.name, model)] = None
-        found |= dict.fromkeys(needs_of(part for part in (one.inner, *one.uses) if part is not None))
-    return list(found)
+            needs[Need(step, kind.name, model)] = None
+        needs |= dict.fromkeys(
+            needs_of(part for part in (stage_abilities.inner, *stage_abilities.uses) if part is not None)
+        )
+    return list(needs)

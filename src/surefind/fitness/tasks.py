@@ -59,7 +59,7 @@ def order(services: Services, model: str | None) -> Counted:
         for one in reading.orders
         if not isinstance(one, SurefindError)
     ]
-    pairs = [found for reading in readings if len(found := reading.complete) == 2]
+    pairs = [orders for reading in readings if len(orders := reading.complete) == 2]
     bias = mean(position_bias(*pair) for pair in pairs) if pairs else None
     return Counted(sum(place == first for place, first in firsts), 2 * len(shown), bias)
 
@@ -68,7 +68,7 @@ def judge(services: Services, model: str | None) -> Counted:
     """The passage that answers is likelier to get a yes than the one that shares its words, in each of two readings."""
     stage = Pointwise(model, top=2, keep=1)
     readings = stage.likelihoods([(fact.question, [fact.chunk, fact.near_chunk]) for fact in facts()], services)
-    pairs = [one for both in readings for one in both]
+    pairs = [likelihoods for both in readings for likelihoods in both]
     unknown = [value for pair in pairs for value in pair if isinstance(value, SurefindError)]
     if len(unknown) == 2 * len(pairs):
         raise unknown[0]
@@ -119,8 +119,8 @@ def place(services: Services, model: str | None) -> Counted:
         return stage.enrich(document, [chunk], services)[0].context
 
     made = _parallel(context, rows)
-    found = [isinstance(text, str) and row["subject"] in text.casefold() for row, text in zip(rows, made, strict=True)]
-    return Counted(sum(found), len(rows))
+    right = [isinstance(text, str) and row["subject"] in text.casefold() for row, text in zip(rows, made, strict=True)]
+    return Counted(sum(right), len(rows))
 
 
 def extract(services: Services, model: str | None) -> Counted:
@@ -128,8 +128,8 @@ def extract(services: Services, model: str | None) -> Counted:
     rows = cases()["entities"]
     right = tasks = 0
     for row, read in zip(rows, LLM(model).read([row["text"] for row in rows], services), strict=True):
-        names = set() if isinstance(read, SurefindError) else {one.name.casefold() for one in read.mentions}
-        right += sum(any(name.casefold() in found for found in names) for name in row["names"])
+        names = set() if isinstance(read, SurefindError) else {mention.name.casefold() for mention in read.mentions}
+        right += sum(any(name.casefold() in name_of for name_of in names) for name in row["names"])
         tasks += max(len(row["names"]), len(names))
     return Counted(right, tasks)
 
@@ -141,8 +141,8 @@ def question(services: Services, model: str | None) -> Counted:
     answers = ask(services, model, prompts, schema=SCHEMA, max_tokens=600)
     right = 0
     for passage, answer in zip(passages, answers, strict=True):
-        found = [] if isinstance(answer, SurefindError) else read_questions(answer.text, [passage])[0]
-        right += any(shares_words(one.text, f"{passage.title} {passage.text}") for one in found)
+        questions = [] if isinstance(answer, SurefindError) else read_questions(answer.text, [passage])[0]
+        right += any(shares_words(question_made.text, f"{passage.title} {passage.text}") for question_made in questions)
     return Counted(right, len(passages))
 
 
@@ -190,10 +190,10 @@ def answer(services: Services, model: str | None) -> Counted:
         second = fact if answerable else known[(known.index(fact) + 3) % len(known)]
         hits = [_hit(1, fact.title, fact.near), _hit(2, second.title, second.passage)]
         written = write(SearchResult(fact.question, tuple(hits), ()), services, model)
-        said = " ".join(one.text for one in written.sentences).casefold()
+        said = " ".join(sentence.text for sentence in written.sentences).casefold()
         return fact.answer.casefold() in said if answerable else not said
 
-    return Counted(sum(one is True for one in _parallel(right, asked)), len(asked))
+    return Counted(sum(outcome is True for outcome in _parallel(right, asked)), len(asked))
 
 
 class _Texts:
@@ -209,7 +209,7 @@ class _Texts:
 def _parallel(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
     """Runs the work on all items at once. If every call fails, the first error is raised."""
     made = map_calls(work, items, _PARALLEL)
-    failed = [one for one in made if isinstance(one, SurefindError)]
+    failed = [outcome for outcome in made if isinstance(outcome, SurefindError)]
     if failed and len(failed) == len(made):
         raise failed[0]
     return made
@@ -219,7 +219,7 @@ def _scored(stands_out: Sequence[bool], source: str, signal: Signal, top: float)
     """Rankings of twenty passages: one stands out in the rows that say so, and in the others all are alike."""
     ids = np.tile(np.arange(20) + (0 if signal == "sparse" else 10), (len(stands_out), 1))
     flat, steep = (top * np.linspace(high, low, 20) for high, low in ((0.5, 0.47), (0.6, 0.3)))
-    scores = np.array([np.concatenate([[top], steep[1:]]) if one else flat for one in stands_out], np.float32)
+    scores = np.array([np.concatenate([[top], steep[1:]]) if high else flat for high in stands_out], np.float32)
     return Rankings(ids, scores, source, signal)
 
 

@@ -114,10 +114,16 @@ class LLMWeights(Stage):
         for i, query in enumerate(queries):
             own = even_weights(signals) if self.reverse else rule_weights(query.text, signals)
             read = [_read(answer, names) for answer in answers[i * len(turns) : (i + 1) * len(turns)]]
-            failed += [one for one in read if isinstance(one, SurefindError)][:1]
-            found = [one for one in read if isinstance(one, list)]
-            whole = len(found) == len(turns)  # an answer whose second is missing has nothing to agree with
-            made.append(own if not whole else found[0] if len(found) == 1 else agreed(found[0], found[1], own))
+            failed += [reading for reading in read if isinstance(reading, SurefindError)][:1]
+            weights_read = [reading for reading in read if isinstance(reading, list)]
+            whole = len(weights_read) == len(turns)  # an answer whose second is missing has nothing to agree with
+            made.append(
+                own
+                if not whole
+                else weights_read[0]
+                if len(weights_read) == 1
+                else agreed(weights_read[0], weights_read[1], own)
+            )
         note_failures(failed, len(queries), "even weights" if self.reverse else "weights by rule")
         if len(queries) == 1:
             note("weights " + ", ".join(f"{name} {weight:.2f}" for name, weight in zip(names, made[0], strict=True)))
@@ -135,7 +141,9 @@ class LLMWeights(Stage):
         }
         if self.mode == "informed":
             shown["scores"] = distributions(rankings, row, names)
-            shown["examples"] = [Data("example", _written(one)) for one in self._examples(services, names[::turn])]
+            shown["examples"] = [
+                Data("example", _written(example)) for example in self._examples(services, names[::turn])
+            ]
         return self._template(services).messages(**shown)
 
     def _template(self, services: Services) -> Prompt:
@@ -161,8 +169,8 @@ def _written(example: Weighed) -> str:
 
 
 def _read(answer: Completion | SurefindError, names: Sequence[str]) -> list[float] | SurefindError:
-    found = answer if isinstance(answer, SurefindError) else check_weights(read_object(answer.text), names)
-    return AnswerError(found) if isinstance(found, str) else found
+    weights = answer if isinstance(answer, SurefindError) else check_weights(read_object(answer.text), names)
+    return AnswerError(weights) if isinstance(weights, str) else weights
 
 
 def _schema(names: Sequence[str]) -> dict[str, Any]:

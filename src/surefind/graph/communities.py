@@ -55,9 +55,9 @@ class Communities:
         """Reads the communities of a graph with this number of nodes."""
         saved = read_archive(folder / "communities.npz")
         large, small = (checked_array(name, saved[name], np.int32) for name in ("large", "small"))
-        for name, found in (("large", large), ("small", small)):
-            check_range(name, found, _NONE, nodes)
-            check_length(name, found, nodes)
+        for name, numbers in (("large", large), ("small", small)):
+            check_range(name, numbers, _NONE, nodes)
+            check_length(name, numbers, nodes)
         return cls(large, small, float(saved["modularity"]))
 
 
@@ -68,7 +68,7 @@ def communities(graph: Graph, largest: int = MAX_COMMUNITY_NODES) -> Communities
     if not joined:
         return Communities(large, small, 0.0)
     native = _native()
-    found = native.hierarchical_leiden(
+    clusters = native.hierarchical_leiden(
         edges=joined,
         starting_communities=None,
         resolution=1.0,
@@ -78,7 +78,7 @@ def communities(graph: Graph, largest: int = MAX_COMMUNITY_NODES) -> Communities
         max_cluster_size=largest,
         seed=_SEED,
     )
-    for row in found:
+    for row in clusters:
         if row.level == 0:
             large[int(row.node)] = row.cluster
         if row.is_final_cluster:
@@ -95,20 +95,20 @@ def edges(graph: Graph) -> list[Edge]:
     idf = np.log(1 + graph.chunks_there / np.maximum(1, graph.degrees)) / np.log(1 + max(1, graph.chunks_there))
     links = (graph.degrees[graph.entities] > 1) | (graph.roles & TITLED > 0)
     held = zip(chunk[links].tolist(), graph.entities[links].tolist(), idf[graph.entities[links]], strict=True)
-    found = [(str(c), str(graph.chunks + e), float(weight)) for c, e, weight in held]
+    held_edges = [(str(c), str(graph.chunks + e), float(weight)) for c, e, weight in held]
     relations = graph.once(relate)
     source = np.repeat(np.arange(len(graph.keys)), np.diff(relations.starts))
     once = source < relations.entities
     related = zip(source[once].tolist(), relations.entities[once].tolist(), relations.weights[once], strict=True)
-    return found + [(str(graph.chunks + a), str(graph.chunks + b), float(weight)) for a, b, weight in related]
+    return held_edges + [(str(graph.chunks + a), str(graph.chunks + b), float(weight)) for a, b, weight in related]
 
 
-def _renumbered(found: IntArray) -> IntArray:
+def _renumbered(numbers_of: IntArray) -> IntArray:
     """Renumbers the communities in the order of their first nodes."""
     numbers: dict[int, int] = {_NONE: _NONE}
-    for community in found.tolist():
+    for community in numbers_of.tolist():
         numbers.setdefault(community, len(numbers) - 1)
-    return np.array([numbers[community] for community in found.tolist()], np.int32)
+    return np.array([numbers[community] for community in numbers_of.tolist()], np.int32)
 
 
 def _native() -> Any:

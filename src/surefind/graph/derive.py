@@ -71,9 +71,9 @@ class Graph:
     @cached_property
     def heads(self) -> BoolArray:
         """Whether each entity is the title of a document or the heading of a section."""
-        found = np.zeros(len(self.keys), np.bool_)
-        found[self.entities[self.roles & (TITLED | HEADED) > 0]] = True
-        return found
+        headed = np.zeros(len(self.keys), np.bool_)
+        headed[self.entities[self.roles & (TITLED | HEADED) > 0]] = True
+        return headed
 
     @cached_property
     def by_entity(self) -> tuple[IntArray, IntArray, Roles]:
@@ -95,10 +95,10 @@ class Graph:
     def named_in(self, text: str) -> list[int]:
         """The entities that a query names; of overlapping names, the longest."""
         lexicon, entities = self._names
-        found = sorted(lexicon.find(text), key=lambda run: (run[0] - run[1], run[0], run[2]))
+        runs = sorted(lexicon.find(text), key=lambda run: (run[0] - run[1], run[0], run[2]))
         taken: set[int] = set()
         chosen: list[tuple[int, int, int]] = []
-        for start, end, name in found:
+        for start, end, name in runs:
             if not taken.intersection(range(start, end)) or (chosen and (start, end) == chosen[-1][:2]):
                 taken.update(range(start, end))
                 chosen.append((start, end, name))

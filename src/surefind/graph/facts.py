@@ -73,9 +73,9 @@ class Facts:
         """All strings, read from disk at the first use: a search needs only the keys."""
         if isinstance(self._strings, list):
             return self._strings
-        found = strings("strings", json.loads(self._strings.read_text(encoding="utf-8")))
-        check_length("strings", found, len(self.key_numbers))
-        return found
+        texts = strings("strings", json.loads(self._strings.read_text(encoding="utf-8")))
+        check_length("strings", texts, len(self.key_numbers))
+        return texts
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -133,12 +133,12 @@ class Facts:
 
     def rows_of(self, chunk: int) -> list[Row]:
         """The rows of a chunk as strings, without the titles that it names."""
-        found: list[Row] = []
+        rows: list[Row] = []
         for kind, a, b, c in self.rows[self.starts[chunk] : self.starts[chunk + 1]].tolist():
             if kind != NAMED:
                 thing = None if b == NOTHING else self.strings[b]
-                found.append((kind, self.strings[a], thing, self.strings[c] if kind == RELATION else c))
-        return found
+                rows.append((kind, self.strings[a], thing, self.strings[c] if kind == RELATION else c))
+        return rows
 
     def of(self, allow: Mask) -> tuple[IntArray, IntArray]:
         """The rows of the allowed chunks, and the chunk of each row."""
@@ -177,15 +177,15 @@ class Facts:
         return cls(folder / "facts-strings.json", keys, starts, rows, documents, key_numbers, lower)
 
 
-def _own_rows(chunk: Chunk, found: Extraction) -> Iterator[Row]:
-    for mention in found.mentions:
+def _own_rows(chunk: Chunk, extraction: Extraction) -> Iterator[Row]:
+    for mention in extraction.mentions:
         if key_of(mention.name):
             yield MENTION, mention.name, None, mention.sentence
             if mention.type:
                 yield TYPE, mention.name, mention.type, NOTHING
-    for short, long in found.aliases:
+    for short, long in extraction.aliases:
         yield ALIAS, short, long, NOTHING
-    for head, relation, tail in found.relations:
+    for head, relation, tail in extraction.relations:
         yield RELATION, head, tail, relation
     for heading in chunk.headings:
         if key_of(heading) and heading != chunk.title:

@@ -58,7 +58,7 @@ class GraphIndex:
     def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:
         """A copy of this index that uses the given indexes; both share the derived graphs."""
         made = copy.copy(self)
-        made.near = {one.index_spec: index for one, index in zip(near, indexes, strict=True)}
+        made.near = {retriever.index_spec: index for retriever, index in zip(near, indexes, strict=True)}
         made._last = None
         return made
 
@@ -77,11 +77,11 @@ class GraphIndex:
     ) -> list[tuple[list[int], FloatArray]]:
         """The passages nearest to each query, and how near they are: the mean of the retrievers' scores, each scaled
         from 0 (the last of its first `_DEPTH`) to 1 (its best)."""
-        found = [self._index_of(one).search(one, queries, _DEPTH, allow) for one in near]
-        table = _union(found)
+        rankings = [self._index_of(retriever).search(retriever, queries, _DEPTH, allow) for retriever in near]
+        table = _union(rankings)
         total = np.zeros(table.shape, np.float64)
-        for one, ranking in zip(near, found, strict=True):
-            own = self._index_of(one).score(one, queries, table, allow)
+        for retriever, ranking in zip(near, rankings, strict=True):
+            own = self._index_of(retriever).score(retriever, queries, table, allow)
             there = ranking.ids != PAD
             low = np.where(there, ranking.scores, np.inf).min(axis=1, initial=np.inf)[:, None]
             high = np.where(there, ranking.scores, -np.inf).max(axis=1, initial=-np.inf)[:, None]
@@ -94,10 +94,12 @@ class GraphIndex:
             rows.append((places[order].tolist(), nearness[order].astype(np.float32)))
         return rows
 
-    def _index_of(self, one: Retriever) -> Any:
-        if one.index_spec not in self.near:
-            raise NotBuiltError(f"The graph has no index of {one} to find near passages. Give it one with over().")
-        return self.near[one.index_spec]
+    def _index_of(self, retriever: Retriever) -> Any:
+        if retriever.index_spec not in self.near:
+            raise NotBuiltError(
+                f"The graph has no index of {retriever} to find near passages. Give it one with over()."
+            )
+        return self.near[retriever.index_spec]
 
     def graph(self, allow: Mask) -> Graph:
         """The graph of the allowed chunks."""
@@ -109,8 +111,8 @@ class GraphIndex:
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The scores of given chunks, (queries, chunks). A chunk that is not found scores 0, padding -inf."""
-        found = self._scores(retriever, queries, allow)
-        scores = np.take_along_axis(found, np.maximum(ids, 0), 1)
+        all_scores = self._scores(retriever, queries, allow)
+        scores = np.take_along_axis(all_scores, np.maximum(ids, 0), 1)
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
 
     def _scores(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> FloatArray:
@@ -123,10 +125,13 @@ class GraphIndex:
         return known[1]
 
 
-def _union(found: Sequence[Rankings]) -> IdArray:
+def _union(rankings: Sequence[Rankings]) -> IdArray:
     """The passages of all rankings for each query, sorted and padded."""
     return padded(
-        [np.unique(np.concatenate([ranking.row(i)[0] for ranking in found])).tolist() for i in range(len(found[0]))]
+        [
+            np.unique(np.concatenate([ranking.row(i)[0] for ranking in rankings])).tolist()
+            for i in range(len(rankings[0]))
+        ]
     )
 
 
@@ -142,11 +147,11 @@ def best(scores: FloatArray, k: int, source: str) -> Rankings:
     """The k highest scores above 0 of each row; equal scores in the order of their ordinals."""
     k = min(k, scores.shape[1])
     ordinals = np.full((len(scores), k), PAD, np.int64)
-    found = np.full((len(scores), k), -np.inf, np.float32)
+    best_scores = np.full((len(scores), k), -np.inf, np.float32)
     for i, row in enumerate(scores):
         there = np.flatnonzero(row > 0)
         if len(there) > 4 * k > 0:
             there = there[row[there] >= np.partition(row[there], len(there) - k)[len(there) - k]]
         order = there[np.lexsort((there, -row[there]))][:k]
-        ordinals[i, : len(order)], found[i, : len(order)] = order, row[order]
-    return Rankings(ordinals, found, source, "graph", 0.0)
+        ordinals[i, : len(order)], best_scores[i, : len(order)] = order, row[order]
+    return Rankings(ordinals, best_scores, source, "graph", 0.0)

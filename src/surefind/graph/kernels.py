@@ -138,12 +138,12 @@ def pairs(starts, entities, names):  # type: ignore[no-untyped-def]
     for i in range(len(starts) - 1):
         size = starts[i + 1] - starts[i]
         total += size * (size - 1) // 2
-    found = np.empty(total, np.int64)
+    keys = np.empty(total, np.int64)
     at = 0
     for i in range(len(starts) - 1):
         for e in range(starts[i], starts[i + 1]):
             for f in range(e + 1, starts[i + 1]):
                 low = min(entities[e], entities[f])
-                found[at] = np.int64(low) * names + max(entities[e], entities[f])
+                keys[at] = np.int64(low) * names + max(entities[e], entities[f])
                 at += 1
-    return found
+    return keys

@@ -15,13 +15,13 @@ def labels(graph: Graph) -> list[str]:
     entity = graph.canon[graph.facts.key_numbers[named]]
     counts = np.bincount(named, minlength=len(graph.facts.strings))
     order = np.lexsort((named, -counts[named], entity))
-    found = list(graph.keys)
+    names = list(graph.keys)
     last = -1
     for i, string in zip(entity[order].tolist(), named[order].tolist(), strict=True):
         if i >= 0 and i != last:
-            found[i] = graph.facts.strings[string]
+            names[i] = graph.facts.strings[string]
         last = i
-    return found
+    return names
 
 
 def types(graph: Graph) -> dict[int, str]:

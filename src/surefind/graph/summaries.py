@@ -44,46 +44,48 @@ class Outline:
     """The beginnings of the chunks."""
 
 
-def summarise(graph: Graph, found: Communities) -> list[Summary]:
+def summarise(graph: Graph, partition: Communities) -> list[Summary]:
     """The summary of every small community, in order."""
     return [
         Summary(outline.entities, outline.chunks, " ".join([", ".join(outline.names) + ".", *outline.leads]))
-        for outline in outlines(graph, found, ENTITIES, LEADS)
+        for outline in outlines(graph, partition, ENTITIES, LEADS)
     ]
 
 
-def outlines(graph: Graph, found: Communities, entities: int, chunks: int) -> list[Outline]:
+def outlines(graph: Graph, partition: Communities, entities: int, chunks: int) -> list[Outline]:
     """The outline of every small community, in order, with at most this many entities and chunks."""
     named, leads = labels(graph), _leads(graph)
     return [
         Outline(tuple(main), tuple(own), tuple(named[e] for e in main), tuple(leads[c] for c in own if c in leads))
-        for main, own in zip(*_central(graph, found, entities, chunks), strict=True)
+        for main, own in zip(*_central(graph, partition, entities, chunks), strict=True)
     ]
 
 
-def _central(graph: Graph, found: Communities, entities: int, chunks: int) -> tuple[list[list[int]], list[list[int]]]:
+def _central(
+    graph: Graph, partition: Communities, entities: int, chunks: int
+) -> tuple[list[list[int]], list[list[int]]]:
     """The most central entities and chunks of each community, by the weight of their edges within the community."""
     chunk = np.repeat(np.arange(graph.chunks), np.diff(graph.starts))
     entity = graph.entities
-    within = (found.small[chunk] == found.small[graph.chunks + entity]) & (found.small[chunk] >= 0)
+    within = (partition.small[chunk] == partition.small[graph.chunks + entity]) & (partition.small[chunk] >= 0)
     weight = np.log(1 + graph.chunks_there / np.maximum(1, graph.degrees[entity[within]]))
     of_entity = np.bincount(entity[within], weight, minlength=len(graph.keys)).astype(np.float64)
     of_chunk = np.bincount(chunk[within], weight, minlength=graph.chunks).astype(np.float64)
-    small = found.small
+    small = partition.small
     return (
-        _first(small[graph.chunks :], of_entity, len(found), entities),
-        _first(small[: graph.chunks], of_chunk, len(found), chunks),
+        _first(small[graph.chunks :], of_entity, len(partition), entities),
+        _first(small[: graph.chunks], of_chunk, len(partition), chunks),
     )
 
 
 def _first(community: IntArray, weight: NDArray[np.float64], count: int, most: int) -> list[list[int]]:
     """The heaviest members of each community."""
-    found: list[list[int]] = [[] for _ in range(count)]
+    firsts: list[list[int]] = [[] for _ in range(count)]
     for node in np.lexsort((np.arange(len(community)), -weight)).tolist():
         home = int(community[node])
-        if home >= 0 and len(found[home]) < most:
-            found[home].append(node)
-    return found
+        if home >= 0 and len(firsts[home]) < most:
+            firsts[home].append(node)
+    return firsts
 
 
 def _leads(graph: Graph) -> dict[int, str]:

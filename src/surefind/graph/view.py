@@ -37,7 +37,7 @@ _SLOT = '<script type="application/json" id="graph">null</script>'
 
 def view(
     graph: Graph,
-    found: Communities,
+    partition: Communities,
     summaries: Sequence[Summary],
     passages: Callable[[Sequence[int]], Sequence[Chunk]],
     most: int = MAX_DRAWN,
@@ -46,7 +46,7 @@ def view(
     shown = [e for e in np.lexsort((np.arange(len(graph.keys)), -graph.degrees)).tolist() if graph.degrees[e] > 1]
     shown = shown[:most]
     number = {entity: i for i, entity in enumerate(shown)}
-    community = found.large[graph.chunks :][shown].tolist() if len(graph.keys) else []
+    community = partition.large[graph.chunks :][shown].tolist() if len(graph.keys) else []
     places, groups = _map(community)
     named, typed = labels(graph), types(graph)
     chunks: dict[int, int] = {}
@@ -56,7 +56,7 @@ def view(
         pairs = zip(others.tolist(), weights.tolist(), strict=True)
         related = [(number[other], round(weight, 2)) for other, weight in pairs if other in number][:_RELATED]
         held = graph.chunks_of(entity).tolist()
-        small = int(found.small[graph.chunks + entity])
+        small = int(partition.small[graph.chunks + entity])
         nodes.append(
             {
                 "name": named[entity], "type": typed.get(entity, ""), "degree": int(graph.degrees[entity]),
@@ -74,20 +74,20 @@ def view(
             {"title": chunk.title or chunk.document, "headings": list(chunk.headings), "text": chunk.text[:_SNIPPET]}
             for chunk in (passages(list(chunks)) if chunks else [])
         ],
-        "counts": counts(graph, found),
+        "counts": counts(graph, partition),
     }
 
 
-def counts(graph: Graph, found: Communities) -> dict[str, Any]:
+def counts(graph: Graph, partition: Communities) -> dict[str, Any]:
     return {
         "passages": graph.chunks_there,
         "entities": len(graph.keys),
         "shared": int((graph.degrees > 1).sum()),
         "mentions": len(graph.entities),
         "relations": len(graph.once(relate).entities) // 2,
-        "communities": int(found.large.max(initial=-1)) + 1,
-        "small_communities": len(found),
-        "modularity": round(found.modularity, 4),
+        "communities": int(partition.large.max(initial=-1)) + 1,
+        "small_communities": len(partition),
+        "modularity": round(partition.modularity, 4),
     }
 
 

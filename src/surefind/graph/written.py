@@ -45,10 +45,10 @@ class SummaryWriter:
     prompt: Prompt
 
     def write(
-        self, graph: Graph, found: Communities, plain: Sequence[Summary], services: Services
+        self, graph: Graph, partition: Communities, plain: Sequence[Summary], services: Services
     ) -> tuple[list[Summary], list[SurefindError]]:
         """The summary of every small community, and the errors of those that keep their `plain` summary."""
-        prompts = [self._messages(outline) for outline in outlines(graph, found, ENTITIES, LEADS)]
+        prompts = [self._messages(outline) for outline in outlines(graph, partition, ENTITIES, LEADS)]
         replies = ask(
             services, self.model, prompts, schema=_SCHEMA, max_tokens=TOKENS,
             usable=lambda at, answer: isinstance(_read(answer), str),
@@ -56,7 +56,7 @@ class SummaryWriter:
         answers = [_read(reply) for reply in replies]
         failures = [answer for answer in answers if isinstance(answer, SurefindError)]
         pairs = zip(plain, answers, strict=True)
-        return [replace(one, text=text) if isinstance(text, str) else one for one, text in pairs], failures
+        return [replace(summary, text=text) if isinstance(text, str) else summary for summary, text in pairs], failures
 
     def _messages(self, outline: Outline) -> Any:
         passages = [Data("passage", lead, number) for number, lead in enumerate(outline.leads, 1)]

@@ -62,19 +62,19 @@ class OnnxCrossEncoder:
     def _run(self, pair: Any) -> float:
         session = open_session(self._files.model, 1)
         try:
-            found = np.asarray(session.run(None, self._feed(session, pair))[0], dtype=np.float64)
+            logits = np.asarray(session.run(None, self._feed(session, pair))[0], dtype=np.float64)
         except SurefindError:
             raise
         except Exception as error:  # onnxruntime's errors have no common base class
             raise SurefindError(
                 f"The model {self._files.model} failed on {len(pair.ids)} tokens: {error}. Try a lower max_tokens."
             ) from error
-        if found.size != 1 or not np.isfinite(found).all():
+        if logits.size != 1 or not np.isfinite(logits).all():
             raise SurefindError(
-                f"The model {self._files.model} gives {found.size} numbers for a passage ({found.ravel()[:3]}); a "
+                f"The model {self._files.model} gives {logits.size} numbers for a passage ({logits.ravel()[:3]}); a "
                 "reranker gives one finite number. Use a cross-encoder with one label."
             )
-        return float(found.reshape(()))
+        return float(logits.reshape(()))
 
     def _feed(self, session: Any, pair: Any) -> dict[str, Any]:
         known = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}

@@ -64,8 +64,8 @@ class OnnxEncoder:
             return vectors
         order = sorted(range(len(texts)), key=lambda i: -len(tokens[i]))
         with Workers(usable_cores()) as workers:
-            found = workers.map(lambda i: self._run(tokens[i]), order)
-            for done, (i, vector) in enumerate(zip(order, found, strict=True), 1):
+            vectors_of = workers.map(lambda i: self._run(tokens[i]), order)
+            for done, (i, vector) in enumerate(zip(order, vectors_of, strict=True), 1):
                 vectors[i] = vector
                 if progress:
                     progress(done, len(order))
@@ -76,15 +76,15 @@ class OnnxEncoder:
         session = open_session(model, 1)
         output, inputs = _output(session, model), _inputs(session, model, ids or [0])
         try:
-            found = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
+            output_array = np.asarray(session.run([output], inputs)[0][0], dtype=np.float32)
         except Exception as error:  # onnxruntime's errors have no common base class
             raise SurefindError(
                 f"The model {model} failed on {len(ids)} tokens: {error}. Try a lower max_tokens."
             ) from error
-        return found if self._files.config else self._pooled(found)
+        return output_array if self._files.config else self._pooled(output_array)
 
-    def _pooled(self, found: FloatArray) -> FloatArray:
-        vector = found if found.ndim == 1 else _POOL[self._pooling](found)
+    def _pooled(self, output_array: FloatArray) -> FloatArray:
+        vector = output_array if output_array.ndim == 1 else _POOL[self._pooling](output_array)
         return np.asarray(vector / max(float(np.linalg.norm(vector)), 1e-12), dtype=np.float32)
 
     @cached_property

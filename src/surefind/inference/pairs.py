@@ -60,7 +60,9 @@ def best_window(encoding: Any, wanted: set[int], size: int) -> Any:
     encoding.truncate(size, stride=size // 2)
     windows = [encoding, *encoding.overflowing]
     held = [wanted.intersection(window.ids) for window in windows]
-    weights = {token: math.log((len(windows) + 1) / sum(token in one for one in held)) for token in set().union(*held)}
+    weights = {
+        token: math.log((len(windows) + 1) / sum(token in window for window in held)) for token in set().union(*held)
+    }
     return windows[max(range(len(windows)), key=lambda i: (sum(weights[t] for t in sorted(held[i])), -i))]
 
 

@@ -26,15 +26,15 @@ def differences(
     trained = manifest.retrievers
     if [r.name for r in retrievers] != [r.name for r in trained]:
         return [f"the retrievers are {_listed(retrievers)}, not {' + '.join(r.spec for r in trained)}"]
-    found = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then)]
+    reasons = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then)]
     if depth != manifest.depth:
-        found.append(f"each retriever returns {depth} candidates, not {manifest.depth}")
+        reasons.append(f"each retriever returns {depth} candidates, not {manifest.depth}")
     if corpus.layout != manifest.layout:
-        found.append(f"documents are cut by {corpus.layout}, not {manifest.layout}")
+        reasons.append(f"documents are cut by {corpus.layout}, not {manifest.layout}")
     same = alike(documents, corpus.sketch)
     if same < MIN_SHARED:
-        found.append(f"{1 - same:.0%} of the documents are different")
-    return found
+        reasons.append(f"{1 - same:.0%} of the documents are different")
+    return reasons
 
 
 def drift(manifest: FusionManifest, documents: Sequence[int], corpus: Corpus) -> str:
@@ -59,14 +59,14 @@ def alike(then: Sequence[int], now: Sequence[int]) -> float:
 
 def _changed(now: Retriever, then: TrainedRetriever) -> list[str]:
     before, after = parse_spec(then.spec)[1], parse_spec(str(now))[1]
-    found = [
+    reasons = [
         f"{now.name}'s {key} is {after.get(key)}, not {before.get(key)}"
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
-    if not found and now.index_spec != then.index:
-        found.append(f"{now.name} searches another index ({now.index_spec}, not {then.index})")
-    return found
+    if not reasons and now.index_spec != then.index:
+        reasons.append(f"{now.name} searches another index ({now.index_spec}, not {then.index})")
+    return reasons
 
 
 def _listed(retrievers: Sequence[Retriever]) -> str:

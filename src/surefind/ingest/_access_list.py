@@ -55,8 +55,8 @@ def _front_groups(metadata: Mapping[str, Any], text: str, document: str, decided
     try:
         groups = access_groups(metadata)
     except SourceError as error:
-        found = access_line(text)
-        line = f" at line {found[0]}" if found else ""
+        line_found = access_line(text)
+        line = f" at line {line_found[0]}" if line_found else ""
         return owner_only(document, f"it {str(error).rpartition('; ')[0]}{line}", advice=IN_FRONT_MATTER)
     if groups or decided:
         return groups

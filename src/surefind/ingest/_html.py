@@ -126,9 +126,9 @@ def _main(body: Any) -> Any:
     """The main element if it holds more than a third of the text, else the body."""
     whole = len(body.get_text())
     for wanted in _CONTENT:
-        found = body.find_all(**wanted)
-        if len(found) == 1 and len(found[0].get_text()) > whole / 3:
-            return found[0]
+        elements = body.find_all(**wanted)
+        if len(elements) == 1 and len(elements[0].get_text()) > whole / 3:
+            return elements[0]
     return body
 
 

@@ -28,13 +28,13 @@ def recognise(path: Path, numbers: Sequence[int]) -> dict[int, str]:
     from liteparse import LiteParse
 
     camera = LiteParse(ocr_enabled=False, quiet=True, dpi=_DPI, num_workers=1)
-    found: dict[int, str] = {}
+    pages: dict[int, str] = {}
     for number in numbers:
         (picture,) = camera.screenshot(str(path), page_numbers=[number])
         seen = _best_turn(picture.image_bytes)
         if seen.txts:
-            found[number] = f"{seen.to_markdown().strip()}\n"
-    return found
+            pages[number] = f"{seen.to_markdown().strip()}\n"
+    return pages
 
 
 def _best_turn(page: bytes) -> Any:

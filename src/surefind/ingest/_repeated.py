@@ -42,16 +42,16 @@ def one_list(lists: list[Any]) -> Any:
     """Returns one access list for several: the groups that are in each. One that cannot be read stays as it is, so that
     whoever reads it finds that out."""
     try:
-        return list(common(groups_of(one) for one in lists))
+        return list(common(groups_of(groups_list) for groups_list in lists))
     except SourceError:
-        return next(one for one in lists if not is_readable(one))
+        return next(groups_list for groups_list in lists if not is_readable(groups_list))
 
 
 def common(lists: Iterator[list[str]]) -> tuple[str, ...]:
     """Returns the groups that are in each of several access lists, or the owner alone if there are none. An empty list
     decides nothing, and a list with `public` excludes nobody."""
-    decided = [set(one) for one in lists if one]
-    limits = [one for one in decided if PUBLIC not in one]
+    decided = [set(groups_list) for groups_list in lists if groups_list]
+    limits = [groups_list for groups_list in decided if PUBLIC not in groups_list]
     if not limits:
         return tuple(sorted(set().union(*decided)))
     return tuple(sorted(set.intersection(*limits))) or (EVERYTHING,)

@@ -51,7 +51,7 @@ def package_title(path: Path) -> str:
         if "docProps/core.xml" not in package.namelist():
             return ""
         try:
-            found = ElementTree.fromstring(package.read("docProps/core.xml")).find(_TITLE)
+            element = ElementTree.fromstring(package.read("docProps/core.xml")).find(_TITLE)
         except ElementTree.ParseError:
             return ""
-    return (found.text or "").strip() if found is not None else ""
+    return (element.text or "").strip() if element is not None else ""

@@ -49,8 +49,8 @@ class Eml(Stage):
         yield mail
         if self.attachments:
             for name, content in attached:
-                for found in read_inside(name, io.BytesIO(content), f"{document_id}/{name}"):
-                    yield replace(found, acl=mail.acl) if mail.acl else found  # it has the list of the owner alone
+                for inside in read_inside(name, io.BytesIO(content), f"{document_id}/{name}"):
+                    yield replace(inside, acl=mail.acl) if mail.acl else inside  # it has the list of the owner alone
 
 
 def _header(message: EmailMessage, name: str) -> str:

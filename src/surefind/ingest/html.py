@@ -45,8 +45,12 @@ def _declared(page: bytes) -> str:
     """The charset that a page declares. Latin-1 is read as cp1252, which contains it, as browsers do."""
     from bs4.dammit import EncodingDetector
 
-    found = EncodingDetector.find_declared_encoding(page, is_html=True) or ""
-    return "cp1252" if found.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii") else found
+    declared_encoding = EncodingDetector.find_declared_encoding(page, is_html=True) or ""
+    return (
+        "cp1252"
+        if declared_encoding.lower().replace("_", "-") in ("iso-8859-1", "latin-1", "latin1", "us-ascii")
+        else declared_encoding
+    )
 
 
 def _text(element: Any) -> str:
@@ -72,7 +76,7 @@ def _listed(soup: Any, document: str) -> tuple[str, ...]:
 def _metadata(soup: Any) -> dict[str, Any]:
     """The metadata of a page: `<meta name="status" content="approved">` -> status. `tags`, `keywords` and `acl` are
     split at commas."""
-    found = {str(m["name"]).lower(): str(m["content"]) for m in soup("meta") if m.get("name") and m.get("content")}
-    found.pop("viewport", None)
-    lists = {"tags", "keywords", "acl"} & found.keys()
-    return {**found, **{key: [part.strip() for part in found[key].split(",")] for key in lists}}
+    metadata = {str(m["name"]).lower(): str(m["content"]) for m in soup("meta") if m.get("name") and m.get("content")}
+    metadata.pop("viewport", None)
+    lists = {"tags", "keywords", "acl"} & metadata.keys()
+    return {**metadata, **{key: [part.strip() for part in metadata[key].split(",")] for key in lists}}

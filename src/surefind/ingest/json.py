@@ -47,16 +47,16 @@ class Json(Stage):
         content = read_text(path)
         lines = path.suffix.lower() in (".jsonl", ".ndjson")
         parsed = None if lines else _parsed(content)
-        found = list(_lines(content)) if lines else self._records(parsed)
+        records = list(_lines(content)) if lines else self._records(parsed)
         closed = self._beside(parsed, document_id)
         taken: set[str] = set()
         without: list[int] = []
-        for number, record in found:
+        for number, record in records:
             name = self._id(record, number)
             while name in taken:
                 name = f"{name}-{number}"
             taken.add(name)
-            whole = f"{document_id}#{name}" if lines or len(found) > 1 else document_id
+            whole = f"{document_id}#{name}" if lines or len(records) > 1 else document_id
             where = f"{'line' if lines else 'record'} {number}"
             document = self._document(record, whole, "" if whole != document_id else path.stem, where)
             if document:
@@ -64,7 +64,7 @@ class Json(Stage):
             else:
                 without.append(number)
         if without:
-            self._complain(without, len(found))
+            self._complain(without, len(records))
 
     def _complain(self, without: Sequence[int], records: int) -> None:
         """Reports the records without text. It is an error only if all records lack text: then `text` is a mistake."""
@@ -91,8 +91,8 @@ class Json(Stage):
         return ()
 
     def _id(self, record: Any, number: int) -> str:
-        found = _first(record, (self.id,) if self.id else _IDS)
-        return str(number if found is None else found)
+        given_id = _first(record, (self.id,) if self.id else _IDS)
+        return str(number if given_id is None else given_id)
 
     def _document(self, record: Any, document_id: str, fallback: str, where: str) -> Document | None:
         """Makes the document of a record. Returns None if the record has none of the fields in `text`."""

@@ -66,8 +66,8 @@ def _groups(notebook: dict[str, Any], document: str) -> tuple[str, ...]:
         where = f"cell {number}"
         if groups := record_groups({"cell": cell.get("metadata", {})}, document, where):
             return groups
-        if number == 1 and (found := access_line(_text(cell.get("source", "")))):
-            return owner_only(document, f"line {found[0]} of the cell is {found[1]!r}", where, _ADVICE)
+        if number == 1 and (line := access_line(_text(cell.get("source", "")))):
+            return owner_only(document, f"line {line[0]} of the cell is {line[1]!r}", where, _ADVICE)
     return groups
 
 

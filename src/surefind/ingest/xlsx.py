@@ -105,13 +105,13 @@ def _merged(sheet: Any) -> dict[int, list[tuple[int, int]]]:
 
     with sheet.parent._archive.open(sheet._worksheet_path) as source:
         content = source.read()
-    found: dict[int, list[tuple[int, int]]] = {}
+    merged: dict[int, list[tuple[int, int]]] = {}
     for name in _MERGED.findall(content, content.rfind(b"</sheetData>") + 1):
         bounds: Any = range_boundaries(name.decode())
         column, first, _, last = bounds
         if first < last:
-            found.setdefault(first, []).append((column - 1, last))
-    return found
+            merged.setdefault(first, []).append((column - 1, last))
+    return merged
 
 
 def _tables(rows: Iterable[Row]) -> Iterator[tuple[Row, Row, list[Row]]]:

@@ -97,10 +97,10 @@ class Chat:
     ) -> dict[bytes, Completion]:
         """Returns the cached answers, read in one go, and counts them as calls. Answers of an earlier run that are not
         `usable` are left out, so that they are asked for again."""
-        found = self._cache.get(keys) if self._cache else {}
+        cached = self._cache.get(keys) if self._cache else {}
         return {
             key: self._counted(completion)
-            for key, completion in found.items()
+            for key, completion in cached.items()
             if usable is None or key in self._new or usable(key, completion)
         }
 

@@ -58,7 +58,7 @@ class ListPrompt:
         """The orders that the prompt itself shows; a model that returns one has not read the passages."""
         shown = [match for role, text in self.template.parts if role == "user" for match in _LISTED.findall(text)]
         ranked = [list(self.example.ranking)] if self.example else []
-        return [[int(number) for number in re.findall(r"\d+", one)] for one in shown] + ranked
+        return [[int(number) for number in re.findall(r"\d+", digits)] for digits in shown] + ranked
 
     @property
     def fingerprint(self) -> str:
@@ -123,12 +123,12 @@ def order_of(
     order of the prompt's `examples` is none."""
     if isinstance(answer, SurefindError):
         return answer
-    found = read_order(answer.text, count, keep)
-    if found is None or not found.informs or any(_copies(found.places, example) for example in examples):
+    order = read_order(answer.text, count, keep)
+    if order is None or not order.informs or any(_copies(order.places, example) for example in examples):
         return AnswerError(NO_ORDER)
-    if found.repaired:
-        note(f"order repaired: {'; '.join(found.repaired)}")
-    return found.places
+    if order.repaired:
+        note(f"order repaired: {'; '.join(order.repaired)}")
+    return order.places
 
 
 def _copies(places: Sequence[int], example: Sequence[int]) -> bool:

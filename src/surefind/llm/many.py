@@ -33,17 +33,17 @@ def map_calls(
             except SurefindError as error:
                 return error, collected
 
-    found: list[Any] = []
+    results: list[Any] = []
     waits: list[float] = []
     with Workers(concurrency) as workers:
         for done, (result, collected) in enumerate(workers.map(one, items), 1):
-            found.append(result)
+            results.append(result)
             waits.append(collected.waited)
             notes.pass_on(collected, 0.0)
             if progress:
                 progress(done, len(items))
     notes.wait(makespan(waits, concurrency))
-    return found
+    return results
 
 
 def makespan(seconds: Iterable[float], workers: int) -> float:

@@ -65,9 +65,9 @@ def _numbers(reply: str) -> list[int]:
     listed = (read_object(text) or {}).get("ranking")
     if isinstance(listed, list):
         return [int(value) for value in listed if re.fullmatch(r"-?\d{1,18}", str(value))]
-    found = [match.group() for match in (*_ARRAY.finditer(text), *_RANKGPT.finditer(text))]
-    chains = [order for order in found if ">" in order]
-    last = chains[-1] if chains else found[-1] if found else ""
+    orders = [match.group() for match in (*_ARRAY.finditer(text), *_RANKGPT.finditer(text))]
+    chains = [order for order in orders if ">" in order]
+    last = chains[-1] if chains else orders[-1] if orders else ""
     return [int(number) for number in re.findall(r"\d{1,9}", last)]
 
 

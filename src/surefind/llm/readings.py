@@ -45,15 +45,15 @@ class Readings:
     @property
     def complete(self) -> list[list[int]]:
         """The orders, if none is missing: a reading whose second is missing has nothing to agree with."""
-        found = [order for order in self.orders if not isinstance(order, SurefindError)]
-        return found if len(found) == len(self.orders) else []
+        orders = [order for order in self.orders if not isinstance(order, SurefindError)]
+        return orders if len(orders) == len(self.orders) else []
 
     def order(self) -> list[int] | SurefindError:
         """The order that both readings support; the first error if one of them failed."""
-        found = self.complete
-        if not found:
+        orders = self.complete
+        if not orders:
             return next(order for order in self.orders if isinstance(order, SurefindError))
-        return found[0] if len(found) == 1 else merge(found[0], found[1], self.keep)
+        return orders[0] if len(orders) == 1 else merge(orders[0], orders[1], self.keep)
 
 
 def merge(first: Sequence[int], second: Sequence[int], keep: int, among: int = 0) -> list[int]:
@@ -133,7 +133,7 @@ def position_bias(first: Sequence[int], second: Sequence[int]) -> float:
 def note_agreement(readings: Sequence[Readings], keep: int, lists: bool = True) -> None:
     """Adds to the trace how far two readings agree, on average over the lists that were read twice. Passages that were
     not shown as `lists` had no place that could matter."""
-    pairs = [found for one in readings if len(found := one.complete) == 2]
+    pairs = [orders for reading in readings if len(orders := reading.complete) == 2]
     if pairs:
         tau = mean(agreement(first, second, keep) for first, second in pairs)
         bias = mean(position_bias(first, second) for first, second in pairs)

@@ -50,29 +50,31 @@ def same_words(first: str, second: str) -> bool:
 
 def repeats(text: str, source: str) -> bool:
     """Whether a text is only a piece of another one, word by word; a few words, such as a name, are no repetition."""
-    words, others = (f" {' '.join(_WORD.findall(one.casefold()))} " for one in (text, source))
+    words, others = (f" {' '.join(_WORD.findall(words_of.casefold()))} " for words_of in (text, source))
     return words.count(" ") > _REPEATED and words in others
 
 
 def shares_words(text: str, other: str) -> bool:
     """Whether two texts have a word of some length in common."""
-    first, second = ({word for word in _WORD.findall(one.casefold()) if len(word) > _SHORT} for one in (text, other))
+    first, second = (
+        {word for word in _WORD.findall(words_of.casefold()) if len(word) > _SHORT} for words_of in (text, other)
+    )
     return bool(first & second)
 
 
 def _last_object(text: str) -> dict[str, Any] | None:
     decoder = json.JSONDecoder()
-    found: dict[str, Any] | None = None
+    last_object: dict[str, Any] | None = None
     failures = 0
     start = _START.search(text)
     while start and failures < _MAX_FAILURES:
         try:
             value, end = decoder.raw_decode(text, start.start())
         except RecursionError:  # no real answer nests so deeply, and trying every level would take seconds
-            return found
+            return last_object
         except ValueError:
             end, failures = start.end(), failures + 1
         else:
-            found = value
+            last_object = value
         start = _START.search(text, end)
-    return found
+    return last_object

@@ -152,15 +152,15 @@ class Judge:
 
     def _relevant_chunks(self, query: ExamQuery) -> dict[int, float]:
         p = self.places
-        found: dict[int, float] = {}
+        relevant: dict[int, float] = {}
         for j in query.judgments:
             for ordinal in self._of_document.get(p.numbers.get(j.document, -1), ()):
                 if j.start is not None and j.end is not None:
                     shared = min(p.ends[ordinal], j.end) - max(p.starts[ordinal], j.start)
                     if shared * 2 < min(j.end - j.start, p.ends[ordinal] - p.starts[ordinal]):
                         continue
-                found[ordinal] = max(found.get(ordinal, 0.0), float(j.grade))
-        return found
+                relevant[ordinal] = max(relevant.get(ordinal, 0.0), float(j.grade))
+        return relevant
 
     @property
     def _of_document(self) -> dict[int, list[int]]:
@@ -169,8 +169,8 @@ class Judge:
             for ordinal, document in enumerate(self.places.documents.tolist()):
                 table[document].append(ordinal)
             self._items["of_document"] = table
-        found: dict[int, list[int]] = self._items["of_document"]
-        return found
+        by_document: dict[int, list[int]] = self._items["of_document"]
+        return by_document
 
 
 def _first_of_each(documents: Ints) -> Ints:

@@ -59,7 +59,7 @@ class Labeller:
         at = alpha_at([ranking.signal for ranking in rankings])
         pair = [_top(rankings[i]) for i in (at, 1 - at)]
         scaled = [from_floor(ranking) for ranking in pair]
-        found = []
+        stars = []
         for q in range(len(self._queries)):
             dense, other = (
                 dict(zip(ranking.row(q)[0].tolist(), scores[q].tolist(), strict=False))
@@ -67,8 +67,8 @@ class Labeller:
             )
             union = sorted({*dense, *other})
             left, right = (np.array([side.get(chunk_id, 0.0) for chunk_id in union]) for side in (dense, other))
-            found.append(alpha_star(left, right, np.array([self.label(q, chunk_id) for chunk_id in union])))
-        return np.array(found)
+            stars.append(alpha_star(left, right, np.array([self.label(q, chunk_id) for chunk_id in union])))
+        return np.array(stars)
 
     def label(self, q: int, chunk_id: int) -> float:
         judgments = [j for j in self._queries[q].judgments if j.is_answer]

@@ -51,10 +51,10 @@ def _places(folded: str, text: str) -> Iterator[tuple[int, int]]:
     """Yields where a text has these words, whatever white space is between them."""
     kept = [at for at, letter in enumerate(text) if not letter.isspace() or (at and not text[at - 1].isspace())]
     plain = "".join(" " if text[at].isspace() else text[at] for at in kept)
-    found = plain.find(folded) if folded else -1
-    while found >= 0:
-        yield kept[found], kept[found + len(folded) - 1] + 1
-        found = plain.find(folded, found + len(folded))
+    at_plain = plain.find(folded) if folded else -1
+    while at_plain >= 0:
+        yield kept[at_plain], kept[at_plain + len(folded) - 1] + 1
+        at_plain = plain.find(folded, at_plain + len(folded))
 
 
 def token_f1(quote: str, golds: Sequence[str]) -> float:

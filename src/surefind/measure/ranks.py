@@ -28,37 +28,37 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
 
 
-def ndcg(found: Gains, k: int) -> Floats:
+def ndcg(judged: Gains, k: int) -> Floats:
     discount = 1 / np.log2(np.arange(2, k + 2))
     # One chunk may cover two gold spans, so the gain can exceed that of the ideal order of single items; 1 is the most.
-    return np.minimum(_ratio(_cut(found.gains, k) @ discount, _cut(found.ideal, k) @ discount), 1.0)
+    return np.minimum(_ratio(_cut(judged.gains, k) @ discount, _cut(judged.ideal, k) @ discount), 1.0)
 
 
-def reciprocal_rank(found: Gains, k: int) -> Floats:
-    hits = _cut(found.gains, k) > 0
+def reciprocal_rank(judged: Gains, k: int) -> Floats:
+    hits = _cut(judged.gains, k) > 0
     return np.asarray(np.where(hits.any(axis=1), 1 / (hits.argmax(axis=1) + 1), 0.0))
 
 
-def average_precision(found: Gains, k: int) -> Floats:
-    hits = (_cut(found.gains, k) > 0).astype(np.float64)
+def average_precision(judged: Gains, k: int) -> Floats:
+    hits = (_cut(judged.gains, k) > 0).astype(np.float64)
     precision = np.cumsum(hits, axis=1) / np.arange(1, k + 1)
-    return _ratio(np.asarray((precision * hits).sum(axis=1)), found.relevant)
+    return _ratio(np.asarray((precision * hits).sum(axis=1)), judged.relevant)
 
 
-def recall(found: Gains, k: int) -> Floats:
-    return _ratio(np.asarray(_cut(found.found, k).sum(axis=1)), found.relevant)
+def recall(judged: Gains, k: int) -> Floats:
+    return _ratio(np.asarray(_cut(judged.found, k).sum(axis=1)), judged.relevant)
 
 
-def precision(found: Gains, k: int) -> Floats:
-    return np.asarray((_cut(found.gains, k) > 0).sum(axis=1) / k)
+def precision(judged: Gains, k: int) -> Floats:
+    return np.asarray((_cut(judged.gains, k) > 0).sum(axis=1) / k)
 
 
-def success(found: Gains, k: int) -> Floats:
-    return np.asarray((_cut(found.gains, k) > 0).any(axis=1), dtype=np.float64)
+def success(judged: Gains, k: int) -> Floats:
+    return np.asarray((_cut(judged.gains, k) > 0).any(axis=1), dtype=np.float64)
 
 
-def all_found(found: Gains, k: int) -> Floats:
-    return np.asarray(recall(found, k) >= 1, dtype=np.float64)
+def all_found(judged: Gains, k: int) -> Floats:
+    return np.asarray(recall(judged, k) >= 1, dtype=np.float64)
 
 
 MEASURES = {

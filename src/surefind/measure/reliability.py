@@ -39,8 +39,8 @@ def reliability(p: Floats, success: BoolArray, bins: int = BINS) -> list[Bin]:
 
 def calibration_error(p: Floats, success: BoolArray, bins: int = BINS) -> float:
     """The expected calibration error."""
-    found = reliability(p, success, bins)
-    return sum(b.count * abs(b.predicted - b.observed) for b in found) / max(1, len(p))
+    reliability_bins = reliability(p, success, bins)
+    return sum(b.count * abs(b.predicted - b.observed) for b in reliability_bins) / max(1, len(p))
 
 
 def error_by_chance(p: Floats, bins: int = BINS, seed: int = 42) -> float:

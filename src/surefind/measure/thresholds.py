@@ -80,7 +80,7 @@ def chosen(tested: Sequence[Threshold], beta: float, level: float = 0.95, most: 
 
 def first_failure(tested: Sequence[Threshold], beta: float, level: float = 0.95, most: float = 1.0) -> Threshold | None:
     """The threshold that ends the fixed sequence; None if all pass, or none is tested."""
-    return next((one for one in _sequence(tested, beta, level, most) if not one.keeps(beta)), None)
+    return next((threshold for threshold in _sequence(tested, beta, level, most) if not threshold.keeps(beta)), None)
 
 
 def _sequence(tested: Sequence[Threshold], beta: float, level: float, most: float) -> Iterator[Threshold]:
@@ -104,4 +104,4 @@ def smallest(
     counts = len(confidences) - np.searchsorted(np.sort(confidences), values)
     enough = values[(counts >= MIN_QUESTIONS) & (counts <= most * len(confidences))]
     found = (_threshold(confidences, success, float(value), level) for value in enough)
-    return next((one for one in found if one.keeps(beta)), None)
+    return next((threshold for threshold in found if threshold.keeps(beta)), None)

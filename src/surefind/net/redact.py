@@ -43,12 +43,12 @@ def _spellings(key: str) -> re.Pattern[str]:
     return re.compile("|".join([escaped, *encoded]))
 
 
-def _character(one: str) -> str:
+def _character(character: str) -> str:
     """A pattern for a character of the key, as it is or escaped."""
-    number = ord(one)
+    number = ord(character)
     digits = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{number:02x}")
     entity = rf"&#0{{0,8}}{number};|&#[xX]0{{0,8}}{digits};"
-    return rf"(?:\\{{0,8}}{re.escape(one)}|\\{{1,8}}(?:u00|x){digits}|%(?:25){{0,3}}{digits}|{entity})"
+    return rf"(?:\\{{0,8}}{re.escape(character)}|\\{{1,8}}(?:u00|x){digits}|%(?:25){{0,3}}{digits}|{entity})"
 
 
 def _base64_parts(key: bytes) -> list[str]:

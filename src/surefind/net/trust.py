@@ -106,14 +106,16 @@ def host_of(url: str) -> str:
 def _keys_for(url: str, host: str) -> frozenset[str] | None:
     """The key variables that a server may receive; None if it may receive nothing."""
     confirmed = remembered().get(host)
-    found = set(confirmed or ())
+    keys = set(confirmed or ())
     if is_local(url):
-        return frozenset(found | {service.key for service in _SERVICES})
+        return frozenset(keys | {service.key for service in _SERVICES})
     service = _known(host) if url.lower().startswith("https://") else None
-    chosen = [one for one in _SERVICES if one.address and host and host == _host_in(os.environ.get(one.address, ""))]
+    chosen = [
+        other for other in _SERVICES if other.address and host and host == _host_in(os.environ.get(other.address, ""))
+    ]
     if confirmed is None and service is None and not chosen:
         return None
-    return frozenset(found | {one.key for one in (service, *chosen) if one})
+    return frozenset(keys | {known_service.key for known_service in (service, *chosen) if known_service})
 
 
 def _known(host: str) -> _KnownService | None:

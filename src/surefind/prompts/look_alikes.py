@@ -50,15 +50,15 @@ def brackets(text: str, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
     """Finds the brackets of a text that look like the beginning of what the pattern describes."""
     plain = _shadow(text)
     for candidate in _FIRST.finditer(plain):  # much faster than the long pattern at every character
-        if found := pattern.match(plain, candidate.start()):
-            yield found
+        if match := pattern.match(plain, candidate.start()):
+            yield match
 
 
 def _shadow(text: str) -> str:
     """The text with each character replaced by the one that it looks like. It has the same length."""
     if text.isascii():
         return text
-    return _FOREIGN.sub(lambda found: _folded(found[0]), text)
+    return _FOREIGN.sub(lambda match: _folded(match[0]), text)
 
 
 def _spelled(word: str) -> str:
@@ -75,23 +75,23 @@ def _both(pair: str) -> str:
     return _SKIPPED.join(map(_written, pair))
 
 
-def _written(one: str) -> str:
+def _written(character: str) -> str:
     """A pattern for a character as it is, as an entity, or escaped."""
-    number = ord(one)
-    names = {"<": "|lt", "/": "|sol"}.get(one, "")
+    number = ord(character)
+    names = {"<": "|lt", "/": "|sol"}.get(character, "")
     numbers = rf"\#0{{0,8}}{number}|\#x0{{0,8}}{number:x}"  # bounded, so that long runs take linear time
     escaped = rf"\\(?:u00|x){number:x}|%(?:25){{0,3}}{number:x}"
-    return rf"(?:{re.escape(one)}|&(?:{numbers}{names});?|{escaped})"
+    return rf"(?:{re.escape(character)}|&(?:{numbers}{names});?|{escaped})"
 
 
 @lru_cache(maxsize=4096)
-def _folded(one: str) -> str:
+def _folded(character: str) -> str:
     """The one ASCII character that a character looks like, a space for an invisible one, else the character itself."""
-    if one in _ALIKE:
-        return _ALIKE[one]
-    if one in _FILLERS or unicodedata.category(one) in ("Cf", "Cc", "Mn", "Me", "Zs", "Zl", "Zp"):
+    if character in _ALIKE:
+        return _ALIKE[character]
+    if character in _FILLERS or unicodedata.category(character) in ("Cf", "Cc", "Mn", "Me", "Zs", "Zl", "Zp"):
         return " "
-    plain = "".join(part for part in unicodedata.normalize("NFKD", one) if not unicodedata.combining(part))
+    plain = "".join(part for part in unicodedata.normalize("NFKD", character) if not unicodedata.combining(part))
     plain = plain if plain in _ALIKE else plain.lower()
-    found = _ALIKE.get(plain, plain.strip("()"))  # the normal form of a letter in parentheses
-    return found if len(found) == 1 and found.isascii() else one
+    folded = _ALIKE.get(plain, plain.strip("()"))  # the normal form of a letter in parentheses
+    return folded if len(folded) == 1 and folded.isascii() else character

@@ -62,7 +62,7 @@ class Prompt:
         """Returns the prompt with two of its values in each other's place."""
         other = {first: second, second: first}
         parts = tuple(
-            (role, _SLOT.sub(lambda found: f"${other.get(found[1], found[1])}", part)) for role, part in self.parts
+            (role, _SLOT.sub(lambda match: f"${other.get(match[1], match[1])}", part)) for role, part in self.parts
         )
         return replace(self, parts=parts)
 
@@ -108,8 +108,8 @@ def _versions(name: str, folder: Path | None) -> list[str]:
 
 @lru_cache(maxsize=64)
 def parse_prompt(name: str, version: str, text: str, slots: tuple[str, ...]) -> Prompt:
-    _, *found = _ROLE.split(text.replace("\r\n", "\n"))
-    prompt = Prompt(name, version, tuple(zip(cast(list[Role], found[::2]), found[1::2], strict=True)))
+    _, *parts = _ROLE.split(text.replace("\r\n", "\n"))
+    prompt = Prompt(name, version, tuple(zip(cast(list[Role], parts[::2]), parts[1::2], strict=True)))
     roles = [role for role, _ in prompt.parts]
     if "system" not in roles or roles[-1] != "user":
         raise ConfigError(f"The prompt {name}/{version} must have a [system] part and end with a [user] part.")

@@ -116,9 +116,9 @@ def beside(query: str, passage: Chunk) -> str:
 def _each(work: Sequence[Callable[[], Floats]], workers: int) -> list[Floats]:
     """Runs all jobs and returns the results in order; the first error is raised."""
     if min(workers, len(work)) < 2:
-        return [one() for one in work]
+        return [task() for task in work]
     with Workers(workers) as running:
-        return list(running.map(lambda one: one(), work))
+        return list(running.map(lambda task: task(), work))
 
 
 def min_max(scores: Floats, least: float = 0.0) -> Floats:

@@ -37,13 +37,13 @@ class TorchCrossEncoder:
 
     def score(self, query: str, passages: Sequence[Chunk]) -> Floats:
         pairs = [(query, f"{title_of(chunk)}\n{chunk.text}".strip()) for chunk in passages]
-        found = np.asarray(self._load().predict(pairs, show_progress_bar=False), dtype=np.float64)
-        if found.shape != (len(passages),) or not np.isfinite(found).all():
+        scores = np.asarray(self._load().predict(pairs, show_progress_bar=False), dtype=np.float64)
+        if scores.shape != (len(passages),) or not np.isfinite(scores).all():
             raise SurefindError(
-                f"The model in {self._folder} gives {found.shape[1:] or 'no finite number'} for a passage; a "
+                f"The model in {self._folder} gives {scores.shape[1:] or 'no finite number'} for a passage; a "
                 "reranker gives one number. Use a cross-encoder with one label."
             )
-        return found
+        return scores
 
     def _load(self) -> Any:
         if self._model is None:

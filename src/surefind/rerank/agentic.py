@@ -165,7 +165,10 @@ class Agentic(Stage):
                 and chance_of(len(common), len(named[0]), len(named[1]), len(views[i])) > _CHANCE
             ):
                 common = []
-            places = {number: 1 + both(*(one.index(number) for one in (named[0], named[-1]))) for number in common}
+            places = {
+                number: 1 + both(*(answer_places.index(number) for answer_places in (named[0], named[-1])))
+                for number in common
+            }
             common.sort(key=lambda number: places[number])
             state.seen |= set(views[i])
             state.evidence = list(dict.fromkeys(common + state.evidence))
@@ -207,12 +210,12 @@ class Agentic(Stage):
     ) -> None:
         """Runs all searches in one batch; each query then looks at unseen passages, the best of each search first."""
         owners = [(i, text) for i, texts in wanted.items() for text in texts]
-        found = source.search([Query(text) for _, text in owners], depth)
+        rankings = source.search([Query(text) for _, text in owners], depth)
         fresh: dict[int, list[list[int]]] = {i: [] for i in wanted}
         for row, (i, text) in enumerate(owners):
-            states[i].lists.append(_one(found, row))
+            states[i].lists.append(_one(rankings, row))
             states[i].searches.append(text)
-            fresh[i].append([o for o in found.row(row)[0].tolist() if o not in states[i].seen])
+            fresh[i].append([o for o in rankings.row(row)[0].tolist() if o not in states[i].seen])
         for i, rows in fresh.items():
             turns = [row[place] for place in range(self.look) for row in rows if place < len(row)]
             states[i].look = list(dict.fromkeys(turns))[: self.look]
@@ -228,19 +231,19 @@ class Agentic(Stage):
 
 def read_step(reply: str, count: int) -> tuple[list[int], bool, list[str]] | AnswerError:
     """Returns the evidence, whether it is enough, and the searches; or what is wrong with the answer."""
-    found: dict[str, Any] | None = read_object(reply)
-    if found is None:
+    answer: dict[str, Any] | None = read_object(reply)
+    if answer is None:
         return AnswerError("The answer contained no JSON object.")
-    if not found.keys() & {"evidence", "enough", "searches"}:
+    if not answer.keys() & {"evidence", "enough", "searches"}:
         return AnswerError("The answer's object contained neither evidence nor searches.")
-    numbers, searches = found.get("evidence", []), found.get("searches", [])
+    numbers, searches = answer.get("evidence", []), answer.get("searches", [])
     if not isinstance(numbers, list) or not isinstance(searches, list):
         return AnswerError("The answer's evidence and searches were not lists.")
     inside = [n for n in numbers if isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= count]
     if in_a_row(inside):  # it repeats what it was given
         inside = []
     texts = [" ".join(text.split()) for text in searches if isinstance(text, str)]
-    return list(dict.fromkeys(inside)), found.get("enough") is True, [t for t in texts if 0 < len(t) <= _MAX_CHARS]
+    return list(dict.fromkeys(inside)), answer.get("enough") is True, [t for t in texts if 0 < len(t) <= _MAX_CHARS]
 
 
 def _describe(step: int, evidence: int, enough: bool, searches: Sequence[str]) -> str:
@@ -255,7 +258,7 @@ def _decided(state: _Progress, reverse: bool) -> list[tuple[int, float]]:
     if not state.evidence and len(state.lists) == 1:
         return []
     fuser = cast(Fuser, spec.make("fuse", _FUSE))
-    width = sum(one.ids.shape[1] for one in state.lists)
+    width = sum(ranking.ids.shape[1] for ranking in state.lists)
     fused = fuser.fuse(state.lists, width) if len(state.lists) > 1 else state.lists[0]
     every = list(dict.fromkeys([*state.lists[0].row(0)[0].tolist(), *fused.row(0)[0].tolist()]))
     if reverse:

@@ -104,8 +104,8 @@ class Conditional(Stage):
                 return "", np.inf, np.where((rankings.ids != PAD).sum(axis=1) < 2, np.inf, -np.inf)
             when, below = made.when, made.below
             if made.predictor is not None:
-                found = made.predictor(features(rankings, self._retrieved(queries, passages)))
-                return when, below, np.where((rankings.ids != PAD).sum(axis=1) < 2, np.inf, found)
+                confidences = made.predictor(features(rankings, self._retrieved(queries, passages)))
+                return when, below, np.where((rankings.ids != PAD).sum(axis=1) < 2, np.inf, confidences)
         lists = self._retrieved(queries, passages) if when in OF_RETRIEVERS else []
         return when, cast(float, below), confidence(rankings, lists, when)
 
@@ -137,7 +137,7 @@ def _merged(before: Rankings, reranked: Rankings, rows: Sequence[int]) -> Rankin
     ids = np.full((len(before), width), PAD, np.int64)
     scores = np.full((len(before), width), -np.inf, np.result_type(before.scores, reranked.scores))
     kept = [i for i in range(len(before)) if i not in set(rows)]
-    for places, found in ((kept, _rows(before, kept)), (list(rows), reranked)):
-        ids[places, : found.ids.shape[1]] = found.ids
-        scores[places, : found.scores.shape[1]] = found.scores
+    for places, ranking in ((kept, _rows(before, kept)), (list(rows), reranked)):
+        ids[places, : ranking.ids.shape[1]] = ranking.ids
+        scores[places, : ranking.scores.shape[1]] = ranking.scores
     return Rankings(ids, scores, Conditional.name, "mixed")

@@ -85,19 +85,19 @@ class CrossEncoder(Stage):
     ) -> Rankings:
         model = self._model(services)
         if self.max_ms is not None:
-            scorer = lambda query, found: self._in_time(model, query, found)  # noqa: E731
+            scorer = lambda query, passages_read: self._in_time(model, query, passages_read)  # noqa: E731
         else:
             scorer = cached_scorer(model, services) if len(queries) > 1 else model.score
         spread = model.spread if self.spread is None else self.spread
         blend = Blend(self.top, self.keep, self.blend, spread, self.second or 0.0)
         return blend.rerank(queries, rankings, passages, k, self.name, scorer)
 
-    def _in_time(self, model: OnnxCrossEncoder | TorchCrossEncoder, query: str, found: Sequence[Chunk]) -> Floats:
+    def _in_time(self, model: OnnxCrossEncoder | TorchCrossEncoder, query: str, passages: Sequence[Chunk]) -> Floats:
         if not isinstance(model, OnnxCrossEncoder):
-            return model.score(query, found)
-        scores = model.score(query, found, self.max_ms)
-        if len(scores) < len(found):
-            note(f"read {len(scores)} of {len(found)} passages in {self.max_ms:g} ms; the others keep their places")
+            return model.score(query, passages)
+        scores = model.score(query, passages, self.max_ms)
+        if len(scores) < len(passages):
+            note(f"read {len(scores)} of {len(passages)} passages in {self.max_ms:g} ms; the others keep their places")
         return scores
 
     def _model(self, services: Services) -> OnnxCrossEncoder | TorchCrossEncoder:
@@ -135,9 +135,9 @@ def bundled(model: str = "bundled") -> Path:
 def bundled_reader(max_tokens: int, model: str = "bundled") -> OnnxCrossEncoder:
     """A bundled cross-encoder. Raises `MissingPartError` if it is not installed."""
     folder = bundled(model)
-    found = _open(folder, max_tokens, graph_version(folder))
-    assert isinstance(found, OnnxCrossEncoder)
-    return found
+    reader = _open(folder, max_tokens, graph_version(folder))
+    assert isinstance(reader, OnnxCrossEncoder)
+    return reader
 
 
 @lru_cache(maxsize=8)

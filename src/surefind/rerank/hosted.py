@@ -171,12 +171,12 @@ class _RerankService:
         if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
             raise self._bad(f"gave {len(rows)} scores for {count} passages, or numbered them wrongly", "Lower top.")
         try:
-            found = np.array([float(rows[i]["relevance_score"]) for i in np.argsort(places)])
+            scores = np.array([float(rows[i]["relevance_score"]) for i in np.argsort(places)])
         except (KeyError, TypeError, ValueError):
-            found = np.array([np.nan])
-        if not np.isfinite(found).all():
+            scores = np.array([np.nan])
+        if not np.isfinite(scores).all():
             raise self._bad("gave scores that are not finite numbers", "Check model, or try another server.")
-        return found
+        return scores
 
     def _bad(self, what: str, advice: str) -> SurefindError:
         return SurefindError(f"{self._stage._url} (model {self._model}) {what}. {advice}")

@@ -92,9 +92,9 @@ class Pointwise(Stage):
         template = services.prompt(self.name, self.prompt, _SLOTS)
         templates = [template, template.swapped("passage", "query")] if self.reverse else [template]
         prompts: list[list[Message]] = [
-            one.messages(passage=Data("passage", describe(chunk, self.passage_tokens)), query=Data("query", query))
+            wording.messages(passage=Data("passage", describe(chunk, self.passage_tokens)), query=Data("query", query))
             for query, chunks in lists
-            for one in templates
+            for wording in templates
             for chunk in chunks
         ]
         answers = iter(

@@ -114,10 +114,10 @@ class Cells:
                 self.watch.use(first, last)
         exact = self.ranges[1] * point
         weights = np.rint(exact * (127 / max(float(np.abs(exact).max()), 1e-30))).astype(np.int8)
-        found: IdArray = _scan_kernels.scan_cells(
+        nearest_ids: IdArray = _scan_kernels.scan_cells(
             constant(self.codes), constant(self.members), firsts, lasts, weights, allow, more
         )
-        return found
+        return nearest_ids
 
 
 def _centroids(sample: FloatArray, count: int) -> FloatArray:
@@ -134,7 +134,7 @@ def _centroids(sample: FloatArray, count: int) -> FloatArray:
 
 def _owners(vectors: FloatArray, centroids: FloatArray) -> IntArray:
     """The cell of each vector: that of the nearest centroid."""
-    found: IntArray = np.empty(len(vectors), np.int32)
+    owners: IntArray = np.empty(len(vectors), np.int32)
     for at in range(0, len(vectors), _BATCH):
-        found[at : at + _BATCH] = np.argmax(vectors[at : at + _BATCH] @ centroids.T, axis=1)
-    return found
+        owners[at : at + _BATCH] = np.argmax(vectors[at : at + _BATCH] @ centroids.T, axis=1)
+    return owners

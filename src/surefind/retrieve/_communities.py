@@ -54,8 +54,8 @@ class CommunityIndex(GraphIndex):
         with self._deriving:
             graph = self.graph(allow)
             if graph not in self._overviews:
-                found = communities(graph)
-                self._overviews[graph] = self._made(found, summarise(graph, found))
+                partition = communities(graph)
+                self._overviews[graph] = self._made(partition, summarise(graph, partition))
             plain = self._overviews[graph]
         if writer is None:
             return plain
@@ -69,9 +69,11 @@ class CommunityIndex(GraphIndex):
                 known[writer] = made
             return made
 
-    def _made(self, found: Communities, summaries: list[Summary], failures: Sequence[SurefindError] = ()) -> Overview:
+    def _made(
+        self, partition: Communities, summaries: list[Summary], failures: Sequence[SurefindError] = ()
+    ) -> Overview:
         vectors = self.services.embedder(self._model).embed([summary.text for summary in summaries])
-        return Overview(found, summaries, vectors, tuple(failures))
+        return Overview(partition, summaries, vectors, tuple(failures))
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -82,8 +84,8 @@ class CommunityIndex(GraphIndex):
     def restore(self, folder: Path) -> None:
         """Loads the saved overview of the whole graph."""
         graph = self.graph(EVERY)
-        found = Communities.load(folder, graph.chunks + len(graph.keys))
-        summaries = summarise(graph, found)
+        partition = Communities.load(folder, graph.chunks + len(graph.keys))
+        summaries = summarise(graph, partition)
         vectors = read_array(folder / "summaries.npy", np.float32, ndim=2, mapped=False)
         check_length("summaries", vectors, len(summaries))
-        self._overviews[graph] = Overview(found, summaries, vectors)
+        self._overviews[graph] = Overview(partition, summaries, vectors)

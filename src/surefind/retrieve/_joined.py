@@ -26,8 +26,8 @@ class Division:
         """`places` has the place in the whole of each chunk of each part; -1 if the chunk is gone. Raises `ValueError`
         unless every place from 0 on is in exactly one part."""
         self.places = places
-        self.alive = [one >= 0 for one in places]
-        self.count = sum(int(np.count_nonzero(one)) for one in self.alive)
+        self.alive = [place >= 0 for place in places]
+        self.count = sum(int(np.count_nonzero(living)) for living in self.alive)
         self._home: NDArray[np.int16] = np.full(self.count, -1, np.int16)
         self._local: IntArray = np.zeros(self.count, np.int32)
         for i, (own, alive) in enumerate(zip(places, self.alive, strict=True)):
@@ -49,12 +49,14 @@ class Division:
             return self.alive[part]
         return self.alive[part] & allow.bits[np.maximum(self.places[part], 0)]
 
-    def merged(self, found: Sequence[Rankings], k: int) -> Rankings:
+    def merged(self, rankings: Sequence[Rankings], k: int) -> Rankings:
         """Merges the rankings of the parts into the best k; equal scores in order of place."""
-        ids = np.concatenate([_mapped(own, one.ids) for own, one in zip(self.places, found, strict=True)], axis=1)
-        scores = np.concatenate([one.scores for one in found], axis=1)
+        ids = np.concatenate(
+            [_mapped(own, ranking.ids) for own, ranking in zip(self.places, rankings, strict=True)], axis=1
+        )
+        scores = np.concatenate([ranking.scores for ranking in rankings], axis=1)
         order = np.lexsort((np.where(ids == PAD, self.count, ids), -scores), axis=1)[:, :k]
-        return replace(found[0], ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(scores, order, 1))
+        return replace(rankings[0], ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(scores, order, 1))
 
     def scored(self, ids: IdArray, score: Callable[[int, IdArray], FloatArray]) -> FloatArray:
         """Scores chunks of the whole. `score` is called with the number of a part and its own numbers of the chunks,

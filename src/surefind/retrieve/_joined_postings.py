@@ -36,13 +36,13 @@ class JoinedPostings:
         self._division = Division([part.places for part in parts])
         alive = self._division.alive
         self._live = [
-            _counted(one, alive[i]) if folder is None else _read(folder / f"live-{i}.npy", one)
-            for i, one in enumerate(given)
+            _counted(posting, alive[i]) if folder is None else _read(folder / f"live-{i}.npy", posting)
+            for i, posting in enumerate(given)
         ]
-        lengths = sum(int(one.lengths[alive[i]].sum(dtype=np.int64)) for i, one in enumerate(given))
+        lengths = sum(int(posting.lengths[alive[i]].sum(dtype=np.int64)) for i, posting in enumerate(given))
         average = max(1.0, lengths / max(1, len(self)))
-        df = _frequencies([one.vocabulary for one in given], self._live)
-        self.parts = [one.among(TermStatistics(len(self), average, df[i])) for i, one in enumerate(given)]
+        df = _frequencies([posting.vocabulary for posting in given], self._live)
+        self.parts = [posting.among(TermStatistics(len(self), average, df[i])) for i, posting in enumerate(given)]
         self.analyzer = given[0].analyzer
 
     def __len__(self) -> int:
@@ -59,8 +59,8 @@ class JoinedPostings:
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         masks = self._division.masks(allow)
-        found = [part.search(retriever, queries, k, mask) for part, mask in zip(self.parts, masks, strict=True)]
-        return self._division.merged(found, min(k, len(self)))
+        rankings = [part.search(retriever, queries, k, mask) for part, mask in zip(self.parts, masks, strict=True)]
+        return self._division.merged(rankings, min(k, len(self)))
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         masks = self._division.masks(allow)
@@ -91,10 +91,10 @@ class JoinedPostings:
     @cached_property
     def lengths(self) -> IntArray:
         """The number of terms of each chunk."""
-        found: IntArray = np.zeros(len(self), np.int32)
+        all_lengths: IntArray = np.zeros(len(self), np.int32)
         for part, places, alive in zip(self.parts, self._division.places, self._division.alive, strict=True):
-            found[places[alive]] = part.lengths[alive]
-        return found
+            all_lengths[places[alive]] = part.lengths[alive]
+        return all_lengths
 
     def transposed(self, kept: IntArray, count: int) -> tuple[Any, Any, Any]:
         """The postings chunk by chunk, as `Postings.transposed` returns them."""
@@ -117,21 +117,21 @@ class JoinedPostings:
 
 def _counted(part: Postings, alive: BoolArray) -> Longs:
     """How many of the chunks that are left contain each term of a part."""
-    found = np.diff(part.starts)
+    counts = np.diff(part.starts)
     if bool(alive.all()):
-        return found
+        return counts
     gone = ~alive
     for at in range(0, len(part.docs), _POSTINGS_AT_ONCE):  # only a writer counts, and it has checked the whole file
         lost = at + np.flatnonzero(gone.take(part.docs[at : at + _POSTINGS_AT_ONCE], mode="clip"))
-        found -= np.bincount(np.searchsorted(part.starts, lost, "right") - 1, minlength=len(found))
-    return found
+        counts -= np.bincount(np.searchsorted(part.starts, lost, "right") - 1, minlength=len(counts))
+    return counts
 
 
 def _read(path: Path, part: Postings) -> Longs:
-    found = read_array(path, np.int64)
-    check_length(path.name, found, len(part.vocabulary))
-    check_range(path.name, found, 0, len(part) + 1)
-    return found
+    counts = read_array(path, np.int64)
+    check_length(path.name, counts, len(part.vocabulary))
+    check_range(path.name, counts, 0, len(part) + 1)
+    return counts
 
 
 def _frequencies(vocabularies: Sequence[list[str]], live: Sequence[Longs]) -> list[Longs]:

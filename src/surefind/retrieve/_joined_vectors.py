@@ -18,7 +18,7 @@ from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
 class JoinedVectors:
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = [cast(Vectors, part.index) for part in parts]
-        if len({one.vectors.shape[1] for one in self.parts}) > 1:
+        if len({part.vectors.shape[1] for part in self.parts}) > 1:
             raise ValueError("the parts have vectors of different lengths")
         self._division = Division([part.places for part in parts])
 
@@ -42,8 +42,8 @@ class JoinedVectors:
 
     def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
         masks = self._division.masks(allow)
-        found = [part.nearest(points, k, mask) for part, mask in zip(self.parts, masks, strict=True)]
-        return self._division.merged(found, k)
+        rankings = [part.nearest(points, k, mask) for part, mask in zip(self.parts, masks, strict=True)]
+        return self._division.merged(rankings, k)
 
     def near(self, ids: Sequence[int], k: int, allow: Mask) -> Rankings:
         """The chunks nearest to given chunks. Each chunk finds itself first, if it is allowed."""
@@ -58,7 +58,7 @@ class JoinedVectors:
 
     def rows(self, places: IdArray) -> FloatArray:
         """The vectors of these places."""
-        found = np.zeros((len(places), self.parts[0].vectors.shape[1]), np.float32)
+        vectors = np.zeros((len(places), self.parts[0].vectors.shape[1]), np.float32)
         for i, there, local in self._division.located(places):
-            found[there] = self.parts[i].rows(local[there])
-        return found
+            vectors[there] = self.parts[i].rows(local[there])
+        return vectors

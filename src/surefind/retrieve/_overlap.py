@@ -69,7 +69,7 @@ class Overlap:
         fresh = [i for i in range(len(chunks)) if earlier is None or origin is None or origin[i] < 0]
         texts = [f"{chunks[i].title}\n{chunks[i].text}" for i in fresh]
         new = zip(fresh, extractor.extract(texts, services, progress), strict=True)
-        named = {i: {mention.name for mention in found.mentions} for i, found in new}
+        named = {i: {mention.name for mention in extraction.mentions} for i, extraction in new}
         if earlier is not None and origin is not None:
             named |= {i: set(earlier.of(int(origin[i]))) for i in range(len(chunks)) if origin[i] >= 0}
         names = sorted(set().union(*named.values()))
@@ -111,8 +111,8 @@ class Overlap:
         if not len(self):
             return shared.astype(np.float32)
         starts, chunks = self._postings()
-        found = self._extractor.extract([query.text for query in queries], self._services)
-        for row, extraction in zip(shared, found, strict=True):
+        extractions = self._extractor.extract([query.text for query in queries], self._services)
+        for row, extraction in zip(shared, extractions, strict=True):
             for name in {mention.name for mention in extraction.mentions}:
                 entity = self._numbers.get(name)
                 if entity is not None:

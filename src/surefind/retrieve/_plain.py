@@ -49,8 +49,8 @@ def best_chunks(terms: list[tuple[float, Any, Any]], allow: BoolArray, n: int, k
         scores[~allow] = _FORBIDDEN
     for weight, chunks, gains in terms:
         scores[chunks] += np.float32(weight) * gains
-    found = np.flatnonzero(scores > 0)
-    keys = (scores[found].view(np.int32).astype(np.int64) << 32) | (_LAST - found)
+    matching = np.flatnonzero(scores > 0)
+    keys = (scores[matching].view(np.int32).astype(np.int64) << 32) | (_LAST - matching)
     if len(keys) > k:
         keys = np.partition(keys, len(keys) - k)[len(keys) - k :]
     best = _LAST - (np.sort(keys)[::-1] & _LAST)
@@ -65,23 +65,23 @@ def nearest(vectors: FloatArray, points: FloatArray, allow: BoolArray, k: int) -
         vectors, allow = vectors[places], allow[:0]
     # Twice the largest error of a float32 product of unit vectors.
     rounding = np.float32(vectors.shape[1] * np.finfo(np.float32).eps)
-    found: list[IdArray] = []
+    nearest_ids: list[IdArray] = []
     for at in range(0, len(points), _BATCH):
         scores = _products(points[at : at + _BATCH], vectors)
         if len(allow):
             np.copyto(scores, -np.inf, where=~allow)
         bounds = np.maximum(_bounds(scores, k) - rounding, np.finfo(np.float32).min)  # -inf is not allowed
         rows = (np.flatnonzero(row >= bound) for row, bound in zip(scores, bounds, strict=True))
-        found += rows if places is None else (places[row] for row in rows)
-    return found
+        nearest_ids += rows if places is None else (places[row] for row in rows)
+    return nearest_ids
 
 
 def _products(points: FloatArray, vectors: FloatArray) -> FloatArray:
     """Returns the product of each point with each vector. Small ones are made in this thread: on a machine that has
     other work, waiting for the threads of a matrix product can take 40 ms."""
     small = len(points) * vectors.size <= _ONE_THREAD_PRODUCTS
-    found: FloatArray = np.einsum("ij,kj->ik", points, vectors) if small else points @ vectors.T
-    return found
+    products: FloatArray = np.einsum("ij,kj->ik", points, vectors) if small else points @ vectors.T
+    return products
 
 
 def _bounds(scores: FloatArray, k: int) -> FloatArray:

@@ -42,9 +42,9 @@ def transpose(starts: Any, docs: Any, tfs: Any, kept: Any, n_docs: int) -> tuple
 
 
 def greatest_tfs(docs: Any, tfs: Any, kind: Any, n_kinds: int) -> Any:
-    found = np.zeros(n_kinds, np.int64)
-    np.maximum.at(found, kind[docs], tfs.astype(np.int64))
-    return found
+    greatest = np.zeros(n_kinds, np.int64)
+    np.maximum.at(greatest, kind[docs], tfs.astype(np.int64))
+    return greatest
 
 
 def fill_shapes(docs: Any, tfs: Any, kind: Any, firsts: Any, shapes: Any) -> None:

@@ -102,15 +102,15 @@ class Postings:
     def tfs(self) -> NDArray[np.uint16]:
         """The frequency of each posting."""
         self.use_all()
-        found: NDArray[np.uint16] = self.shape_tfs.astype(np.uint16)[self.shapes]
-        return found
+        frequencies: NDArray[np.uint16] = self.shape_tfs.astype(np.uint16)[self.shapes]
+        return frequencies
 
     def transposed(self, kept: IntArray, count: int) -> tuple[Any, Any, Any]:
         """The postings chunk by chunk: the offset of each chunk, terms and frequencies. `kept` has the new number of
         each chunk among `count`, or -1."""
         kernels = building(len(self.docs))
-        found: tuple[Any, Any, Any] = kernels.transpose(self.starts, self.docs, constant(self.tfs), kept, count)
-        return found
+        arrays: tuple[Any, Any, Any] = kernels.transpose(self.starts, self.docs, constant(self.tfs), kept, count)
+        return arrays
 
     def use_all(self) -> None:
         """Checks all postings that were not checked before."""
@@ -185,8 +185,8 @@ class Postings:
         ordinals = np.full((n_queries, k), PAD, np.int32)
         scores = np.full((n_queries, k), -np.inf, np.float32)
         if k and self.vocabulary and suffices(len(self.docs), n_queries, "_kernels"):
-            found, own = best_chunks(self._plain_terms(retriever, terms), allow.kernel, len(self.lengths), k)
-            ordinals[0, : len(found)], scores[0, : len(found)] = found, own
+            ids, own = best_chunks(self._plain_terms(retriever, terms), allow.kernel, len(self.lengths), k)
+            ordinals[0, : len(ids)], scores[0, : len(ids)] = ids, own
         elif k and self.vocabulary:
             self._use({*terms.tolist()})
             gains, table, peaks = self._gains(retriever)
@@ -203,11 +203,11 @@ class Postings:
             weights[term] = weights.get(term, np.float32(0)) + self._idf[term]
         self._use(weights)
         gains_of = self._gains_of(retriever)
-        found = []
-        for term in sorted(weights, key=lambda one: bool(self._dense_of[one] >= 0)):
+        weighted = []
+        for term in sorted(weights, key=lambda number: bool(self._dense_of[number] >= 0)):
             span = slice(self.starts[term], self.starts[term + 1])
-            found.append((float(weights[term]), self.docs[span], gains_of[self.shapes[span]]))
-        return found
+            weighted.append((float(weights[term]), self.docs[span], gains_of[self.shapes[span]]))
+        return weighted
 
     def warm(self) -> None:
         """Loads the compiled kernels."""
@@ -324,9 +324,9 @@ class Postings:
 
 def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
     """Concatenates rows; returns them with the offset at which each starts."""
-    found = array("i")
+    numbers = array("i")
     offsets = [0]
     for row in rows:
-        found.fromlist(row)
-        offsets.append(len(found))
-    return np.array(found, dtype=np.int32), np.array(offsets, dtype=np.int64)
+        numbers.fromlist(row)
+        offsets.append(len(numbers))
+    return np.array(numbers, dtype=np.int32), np.array(offsets, dtype=np.int64)

@@ -47,9 +47,9 @@ class Terms:
         tokens = array("i")
         sizes = np.zeros(count, np.int32)
         for i, text in enumerate(texts):
-            found = self._analyzer.tokens(text)
-            tokens.extend(map(number, found))
-            sizes[i] = len(found)
+            tokens_of = self._analyzer.tokens(text)
+            tokens.extend(map(number, tokens_of))
+            sizes[i] = len(tokens_of)
             if progress and i % _REPORT_EVERY == 0:
                 progress(i, count)
         known = self.known

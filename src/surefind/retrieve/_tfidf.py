@@ -64,10 +64,10 @@ class Features:
     def _of(cls, words: TermCounts, analyzer: Analyzer, ngrams: int, features: int) -> Features:
         levels = _levels(words.terms, words.sizes, len(words.vocabulary), ngrams, features)
         number = _number(levels, features)
-        found, offsets = _stream(levels, number, words.sizes)
-        df = _kernels.count_postings(found, offsets, min(features, len(number) - 1))
+        stream, offsets = _stream(levels, number, words.sizes)
+        df = _kernels.count_postings(stream, offsets, min(features, len(number) - 1))
         starts = np.concatenate([[0], np.cumsum(df, dtype=np.int64)])
-        docs, tfs = _kernels.fill_postings(found, np.ones(len(found), np.int32), offsets, starts)
+        docs, tfs = _kernels.fill_postings(stream, np.ones(len(stream), np.int32), offsets, starts)
         chunks = len(words.sizes)
         weights = _unit(tfs * np.repeat(_idf(df, chunks), df), docs, chunks)
         grams = [tuple(words.vocabulary[t] for t in gram) for gram in _chosen(levels, number)]
@@ -195,11 +195,11 @@ def _longer(level: _Level, terms: IntArray, fits: BoolArray, floor: int) -> _Lev
     frequent = np.append(level.counts > floor, False)[level.at]
     here = np.flatnonzero(frequent[:-1] & frequent[1:] & fits[:-1])
     size, n_terms = level.grams.shape[1], int(terms.max(initial=0)) + 1
-    keys, found, counts = np.unique(
+    keys, places, counts = np.unique(
         level.at[here] * n_terms + terms[here + size], return_inverse=True, return_counts=True
     )
     at = np.full(len(terms), -1, np.int64)
-    at[here] = found
+    at[here] = places
     return _Level(np.column_stack([level.grams[keys // n_terms], keys % n_terms]), counts, at)
 
 

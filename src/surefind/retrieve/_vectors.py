@@ -103,18 +103,18 @@ class Vectors:
             return Rankings(empty, empty.astype(np.float32), "dense", "dense", -1.0)
         without_kernels = len(points) > _MAX_SCANNED_QUERIES or suffices(self.vectors.size, 1, "_scan_kernels")
         if self.cells is None and without_kernels:
-            found = nearest(self.vectors, points, allow.kernel, k)
+            places = nearest(self.vectors, points, allow.kernel, k)
         else:
-            found = [self._places(point, k, allow, allowed) for point in constant(points)]
-        return self._ranked(points, found, k)
+            places = [self._places(point, k, allow, allowed) for point in constant(points)]
+        return self._ranked(points, places, k)
 
-    def _ranked(self, points: FloatArray, found: Sequence[IdArray], k: int) -> Rankings:
+    def _ranked(self, points: FloatArray, rows: Sequence[IdArray], k: int) -> Rankings:
         """Scores the places that were found for each point in float32 and ranks the k best; equal scores are in the
         order of their places. So a point gets the same ranking, whatever is asked with it."""
-        width = min(k, max(map(len, found)))
-        places = np.full((len(found), width), PAD, np.int64)
-        scores = np.full((len(found), width), -np.inf, np.float32)
-        for i, (point, own) in enumerate(zip(points, found, strict=True)):
+        width = min(k, max(map(len, rows)))
+        places = np.full((len(rows), width), PAD, np.int64)
+        scores = np.full((len(rows), width), -np.inf, np.float32)
+        for i, (point, own) in enumerate(zip(points, rows, strict=True)):
             exact = rescored(self.rows(own), point)
             best = np.lexsort((own, -exact))[:width]
             places[i, : len(best)], scores[i, : len(best)] = own[best], exact[best]
@@ -128,8 +128,8 @@ class Vectors:
         scores, places, lowest = _compiled().scan_half(self._half, self.vectors, point, allow.kernel, more)
         if more < allowed and np.partition(scores, more - k)[more - k] <= lowest + _HALF_ERROR:
             _, places = _compiled().scan_exact(self.vectors, point, allow.kernel, more)
-        found: IdArray = places
-        return found
+        nearest_ids: IdArray = places
+        return nearest_ids
 
     def _approximate(self, cells: Cells, point: FloatArray, k: int, allow: Mask, allowed: int) -> IdArray:
         """The places of about the k best, and of some more. A mask that allows few chunks would leave hardly any in the
@@ -137,8 +137,8 @@ class Vectors:
         more = min(allowed, 2 * k + 100)
         if allowed < min(_MAX_GATHERED, len(self)):
             return cells.every(point, more, allow.kernel)
-        found = cells.nearest(point, more, allow.kernel, allowed / len(self))
-        return found if len(found) >= k else cells.every(point, more, allow.kernel)
+        nearest_ids = cells.nearest(point, more, allow.kernel, allowed / len(self))
+        return nearest_ids if len(nearest_ids) >= k else cells.every(point, more, allow.kernel)
 
     def warm(self) -> None:
         """Loads the compiled kernels, and makes the copy that they scan."""

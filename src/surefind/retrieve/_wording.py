@@ -33,7 +33,7 @@ def wording_of(retriever: Saturation, query: Query, words: Words) -> Wording:
     weights: dict[str, float] = {}
     count = known = 0
     for terms in filter(None, map(words.terms_of, tokens)):  # stop words have none
-        found = {term: words.weight(term) for term in terms if words.occurs(term)}
-        weights |= found or dict.fromkeys(terms[:1], unknown)
-        count, known = count + 1, known + bool(found)
+        weights_of = {term: words.weight(term) for term in terms if words.occurs(term)}
+        weights |= weights_of or dict.fromkeys(terms[:1], unknown)
+        count, known = count + 1, known + bool(weights_of)
     return Wording((retriever.k1 + 1) * sum(weights.values()), count, known, weights, retriever.analyzer)

@@ -81,16 +81,16 @@ class Wrapped:
 
     def plain(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Searches with the inner retriever."""
-        found: Rankings = self.inner.search(retriever.inner, queries, k, allow)
-        return found
+        rankings: Rankings = self.inner.search(retriever.inner, queries, k, allow)
+        return rankings
 
 
 def padded(rows: Sequence[Row], width: int) -> tuple[IdArray, FloatArray]:
     """Pads rows of different lengths to two matrices."""
     ordinals = np.full((len(rows), width), PAD, np.int64)
     scores = np.full((len(rows), width), -np.inf, np.float32)
-    for i, (found, values) in enumerate(rows):
-        ordinals[i, : len(found)], scores[i, : len(values)] = found, values
+    for i, (ids, values) in enumerate(rows):
+        ordinals[i, : len(ids)], scores[i, : len(values)] = ids, values
     return ordinals, scores
 
 

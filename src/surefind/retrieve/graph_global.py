@@ -112,16 +112,16 @@ class GraphGlobal(Aided, Stage):
         return [overview.summaries[home].text if home >= 0 else "" for home in homes]
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
-        found = np.zeros((len(queries), len(index)), np.float32)
+        all_scores = np.zeros((len(queries), len(index)), np.float32)
         if not len(queries):
-            return found
+            return all_scores
         overview = self._overview(cast("CommunityIndex", index), allow)
         if overview.failures:
             failed = f"{len(overview.failures)} of {len(overview.summaries)}"
             note(f"{failed} summaries taken from the text: {overview.failures[0]}")
             count_without_model(len(queries))
         if not len(overview.summaries):
-            return found
+            return all_scores
         member = overview.communities.small[: len(index)]
         vectors = index.near[self._near().index_spec]
         near = vectors.points(queries) @ overview.vectors.T
@@ -131,5 +131,5 @@ class GraphGlobal(Aided, Stage):
             if len(pool):
                 cosines = vectors.score(self._near(), [query], pool[None], allow)[0]
                 scaled = (2 + near[i, member[pool]] + cosines) / 4
-                found[i, pool] = np.maximum(scaled, np.finfo(np.float32).tiny)
-        return found
+                all_scores[i, pool] = np.maximum(scaled, np.finfo(np.float32).tiny)
+        return all_scores

@@ -105,18 +105,18 @@ class GraphLocal(Aided, Stage):
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
         from surefind.graph.index import padded
 
-        found = np.zeros((len(queries), len(index)), np.float32)
+        all_scores = np.zeros((len(queries), len(index)), np.float32)
         graph = index.graph(allow)
         named = self._named(graph, [query.text for query in queries], index.services)
         pools = padded([self.candidates(graph, entities) for entities in named])
         if not pools.size:
-            return found
+            return all_scores
         cosines = index.near[self._near().index_spec].score(self._near(), queries, pools, allow)
         for i, (pool, row) in enumerate(zip(pools, cosines, strict=True)):
             there = pool != PAD
             # Cosines are scaled to 0 … 1. A score of 0 means "not a candidate", so a candidate always gets more.
-            found[i, pool[there]] = np.maximum((1 + row[there]) / 2, np.finfo(np.float32).tiny)
-        return found
+            all_scores[i, pool[there]] = np.maximum((1 + row[there]) / 2, np.finfo(np.float32).tiny)
+        return all_scores
 
     def _named(self, graph: Graph, texts: Sequence[str], services: Services) -> list[list[int]]:
         """The entities of each query."""
@@ -131,7 +131,7 @@ class GraphLocal(Aided, Stage):
                 failed.append(read)
                 found.append(otherwise)
                 continue
-            named = sorted({entity for one in read.mentions for entity in graph.named_in(one.name)})
+            named = sorted({entity for mention in read.mentions for entity in graph.named_in(mention.name)})
             if self.entities == "llm":
                 named = sorted({*named, *otherwise})
             elif not named and otherwise:

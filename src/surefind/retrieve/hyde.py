@@ -100,12 +100,12 @@ class _Drafted(Wrapped):
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         drafts = self._drafts(retriever, queries, allow) if queries and len(self) else []
         if not any(drafts):
-            found = self.plain(retriever, queries, k, allow)
+            rankings = self.plain(retriever, queries, k, allow)
         elif implements(self.inner, VectorIndex):
-            found = self.inner.nearest(self._points(retriever, queries, drafts), k, allow)
+            rankings = self.inner.nearest(self._points(retriever, queries, drafts), k, allow)
         else:
-            found = self.plain(retriever, _worded(retriever, queries, drafts), k, allow)
-        return replace(found, source=retriever.name, signal=retriever.signal)
+            rankings = self.plain(retriever, _worded(retriever, queries, drafts), k, allow)
+        return replace(rankings, source=retriever.name, signal=retriever.signal)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         drafts = self._drafts(retriever, queries, allow)
@@ -129,16 +129,16 @@ class _Drafted(Wrapped):
         texts = [Query(draft) for some in drafts for draft in some]
         if not texts:
             return drafts
-        own, found = (self.plain(retriever, given, _HEAD, allow) for given in (queries, texts))
+        own, drafted = (self.plain(retriever, given, _HEAD, allow) for given in (queries, texts))
         rows = iter(range(len(texts)))
         count = self.population(allow)
         kept = [
-            [draft for draft in some if related(own.row(i)[0], found.row(next(rows))[0], count)]
+            [draft for draft in some if related(own.row(i)[0], drafted.row(next(rows))[0], count)]
             for i, some in enumerate(drafts)
         ]
         without = [bool(some) and not left for some, left in zip(drafts, kept, strict=True)]
         error = AnswerError("The draft finds nothing that the question finds.")
-        note_failures([error for one in without if one], len(queries), "searched the question as it is")
+        note_failures([error for errors in without if errors], len(queries), "searched the question as it is")
         return kept
 
     def _points(self, retriever: Any, queries: Sequence[Query], drafts: Sequence[Sequence[str]]) -> FloatArray:

@@ -79,9 +79,11 @@ class MultiQuery(Wrapping, Stage):
         made: list[list[str]] = []
         failed: list[SurefindError] = []
         for query, answer in zip(queries, answers, strict=True):
-            found = [] if isinstance(answer, SurefindError) else read_rewrites(answer.text, query.text, self.rewrites)
-            made.append(found)
-            if not found:
+            rewrites = (
+                [] if isinstance(answer, SurefindError) else read_rewrites(answer.text, query.text, self.rewrites)
+            )
+            made.append(rewrites)
+            if not rewrites:
                 none = AnswerError("The answer contained no queries.")
                 failed.append(answer if isinstance(answer, SurefindError) else none)
         note_failures(failed, len(queries), "searched the question alone")
@@ -92,18 +94,18 @@ def read_rewrites(reply: str, query: str, most: int) -> list[str]:
     """The usable queries of an answer: not empty, not too long, none with the words of the question or of another."""
     listed = (read_object(reply) or {}).get("queries")
     texts = [text.strip() for text in listed if isinstance(text, str)] if isinstance(listed, list) else []
-    found: list[str] = []
+    rewrites: list[str] = []
     for text in (text for text in texts if 0 < len(text) <= _MAX_REWRITE_CHARS):
-        if not any(same_words(text, other) for other in (query, *found)):
-            found.append(text)
-    return found[:most]
+        if not any(same_words(text, other) for other in (query, *rewrites)):
+            rewrites.append(text)
+    return rewrites[:most]
 
 
 class _Rewritten(Wrapped):
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         if not queries or not len(self):
-            found = self.plain(retriever, queries, k, allow)
-            return replace(found, source=retriever.name, signal=retriever.signal)
+            rankings = self.plain(retriever, queries, k, allow)
+            return replace(rankings, source=retriever.name, signal=retriever.signal)
         wordings = [
             [query.text, *rewrites]
             for query, rewrites in zip(queries, retriever.rewritten(queries, self.services), strict=True)
@@ -137,4 +139,4 @@ def _rows(rankings: Rankings, rows: Sequence[int]) -> Rankings:
 def _note_left_out(wordings: Sequence[Sequence[str]], kept: Sequence[Sequence[int]]) -> None:
     without = [len(texts) > 1 == len(some) for texts, some in zip(wordings, kept, strict=True)]
     error = AnswerError("The rewrites find nothing that the question finds.")
-    note_failures([error for one in without if one], len(without), "searched the question alone")
+    note_failures([error for errors in without if errors], len(without), "searched the question alone")

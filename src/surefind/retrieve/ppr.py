@@ -58,7 +58,9 @@ class PPR(Stage):
         require(0 <= self.entities <= 1, self, "entities must be from 0 to 1")
         require(0 <= self.damping < 1, self, "damping must be at least 0 and below 1")
         require(bool(self.seed), self, "seed must name at least one retriever")
-        require(all(one.signal != "graph" for one in self.near), self, "seed must not name a graph retriever")
+        require(
+            all(retriever.signal != "graph" for retriever in self.near), self, "seed must not name a graph retriever"
+        )
         spec.make("extract", self.extract)
 
     @property
@@ -95,9 +97,9 @@ class PPR(Stage):
         return GraphIndex.load(folder, services)
 
     def scores(self, index: GraphIndex, queries: Sequence[Query], allow: Mask) -> FloatArray:
-        found = np.zeros((len(queries), len(index)), np.float32)
+        all_scores = np.zeros((len(queries), len(index)), np.float32)
         if not len(index) or not len(queries):
-            return found
+            return all_scores
         from surefind.graph.walk import ways
 
         graph = index.graph(allow)
@@ -106,8 +108,8 @@ class PPR(Stage):
             at, weights = self._start(graph, query.text, passages, scores)
             if at:
                 mass = graph.once(ways).near(at, weights, self.damping, _EPSILON)
-                found[i] = np.sqrt(mass[: len(index)])
-        return found
+                all_scores[i] = np.sqrt(mass[: len(index)])
+        return all_scores
 
     def _start(self, graph: Graph, text: str, passages: list[int], scores: FloatArray) -> tuple[list[int], list[float]]:
         """The seed nodes and the share of the walk that starts at each; the shares sum to 1."""

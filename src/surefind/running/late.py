@@ -21,9 +21,9 @@ class _Numpy:
     def __getattr__(self, name: str) -> Any:
         import numpy
 
-        found = getattr(numpy, name)
-        setattr(self, name, found)
-        return found
+        attribute = getattr(numpy, name)
+        setattr(self, name, attribute)
+        return attribute
 
 
 np = _Numpy()

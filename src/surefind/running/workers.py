@@ -81,23 +81,23 @@ class Workers:
         future: Future[Result] = Future()
         run = copy_context().run
 
-        def one() -> None:
+        def task() -> None:
             try:
                 run(check_stopped)
                 future.set_result(run(work, item))
             except BaseException as error:
                 future.set_exception(error)
 
-        self._waiting.append(one)
+        self._waiting.append(task)
         return future
 
     def _work(self) -> None:
         while True:
             try:
-                one = self._waiting.popleft()
+                task = self._waiting.popleft()
             except IndexError:
                 return
-            one()
+            task()
 
 
 def still_working() -> bool:

@@ -61,7 +61,7 @@ def confidence_of(
 ) -> Confidence:
     """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
     words = _wordings([query], pipeline, view, access)
-    known = next((one[0].known / one[0].words for one in words if one and one[0].words), None)
+    known = next((word[0].known / word[0].words for word in words if word and word[0].words), None)
     if not len(run.rankings.row(0)[0]):
         return Confidence(0.0, "nothing was found", known_words=known)
     texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
@@ -72,8 +72,8 @@ def confidence_of(
             kind, values = with_reading(kind, values, _read(run, [query], view, access))
         except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
             failed = f"; no model read the hits: {error}"
-    found = probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values)
-    return Confidence(found.p, found.words + failed, found.own, known)
+    estimate = probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values)
+    return Confidence(estimate.p, estimate.words + failed, estimate.own, known)
 
 
 def signals_of(

@@ -63,14 +63,14 @@ def window(text: str, first: int, last: int, most: int) -> tuple[int, int]:
 
 def _word_start(text: str, at: int) -> int:
     """Returns the start of the next word, if there is one near."""
-    found = text.find(" ", at, at + _WORD) if at and not text[at - 1].isspace() else -1
-    return found + 1 if found >= 0 else at
+    space = text.find(" ", at, at + _WORD) if at and not text[at - 1].isspace() else -1
+    return space + 1 if space >= 0 else at
 
 
 def _word_end(text: str, at: int) -> int:
     """Returns the end of the last whole word, if there is one near."""
-    found = text.rfind(" ", max(0, at - _WORD), at) if at < len(text) and not text[at].isspace() else -1
-    return found if found >= 0 else at
+    space = text.rfind(" ", max(0, at - _WORD), at) if at < len(text) and not text[at].isspace() else -1
+    return space if space >= 0 else at
 
 
 def _lines(hit: Hit, start: int, end: int) -> tuple[int, int] | None:

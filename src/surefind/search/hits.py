@@ -41,10 +41,10 @@ def with_sentences(query: str, hits: Sequence[Hit]) -> list[Hit]:
     """Adds the best sentence to each hit, from the part that was found."""
     spans = [hit.matched or (hit.start, hit.end) for hit in hits]
     texts = [hit.text[start - hit.start : end - hit.start] for hit, (start, end) in zip(hits, spans, strict=True)]
-    found = best_sentences(query, texts)
+    sentences = best_sentences(query, texts)
     return [
-        replace(hit, sentence=(start + one[0], start + one[1])) if one else hit
-        for hit, (start, _), one in zip(hits, spans, found, strict=True)
+        replace(hit, sentence=(start + sentence[0], start + sentence[1])) if sentence else hit
+        for hit, (start, _), sentence in zip(hits, spans, sentences, strict=True)
     ]
 
 

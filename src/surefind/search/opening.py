@@ -79,12 +79,12 @@ class Opening:
                 raise nothing_yet(self.catalogue.path.parent, "There is no knowledge base here yet.")
             held = lease.take(self.catalogue.path.parent, generation.number)
             if held is not None:
-                if any(one.number == generation.number for one in self.catalogue.generations()):
+                if any(kept.number == generation.number for kept in self.catalogue.generations()):
                     return generation, held
                 held.release()
 
     def _check(self, missing: Sequence[Retriever]) -> None:
         """Raises `NotBuiltError` if required indexes are missing, so that the current generation is not replaced."""
         if missing:
-            listed = ", ".join(sorted({one.name for one in missing}))
+            listed = ", ".join(sorted({retriever.name for retriever in missing}))
             raise NotBuiltError(f"The newest generation has no index for {listed} yet. Build it with: surefind sync.")

@@ -44,10 +44,10 @@ def extend(rankings: Rankings, rows: IdArray, more: Rankings, parents: Callable[
     for at, row in enumerate(rows.tolist()):
         n = int(np.count_nonzero(rankings.ids[row] != PAD))
         new = (more.ids[at] != PAD) & ~np.isin(added[at], known[row, :n])
-        found = more.ids[at][new]
-        ids[row, n : n + len(found)] = found
+        new_ids = more.ids[at][new]
+        ids[row, n : n + len(new_ids)] = new_ids
         last = scores[row, n - 1] if n else np.inf
-        scores[row, n : n + len(found)] = np.minimum(more.scores[at][new], last)
+        scores[row, n : n + len(new_ids)] = np.minimum(more.scores[at][new], last)
     return _narrowed(replace(rankings, ids=ids, scores=scores))
 
 

@@ -45,30 +45,30 @@ class PipelinePassages:
         services: Services,
         access: Access,
         queries: Sequence[Query] = (),
-        found: Sequence[Rankings] = (),
+        rankings: Sequence[Rankings] = (),
     ) -> None:
         """`found` are the rankings of the retrievers for `queries`, if they are known."""
         self._pipeline = pipeline
         self._view = view
         self._services = services
         self._access = access
-        self._known = tuple(queries), tuple(found)
+        self._known = tuple(queries), tuple(rankings)
 
     def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
         return self._view.chunks(ids, self._access)
 
     def search(self, queries: Sequence[Query], k: int) -> Rankings:
         """Returns the best k chunks for other queries, before reranking."""
-        found = self._pipeline.found(queries, self._pipeline.depth, self._view, self._services, self._access)
-        return Rankings(found.ids[:, :k], found.scores[:, :k], found.source, found.signal, found.floor)
+        fused = self._pipeline.found(queries, self._pipeline.depth, self._view, self._services, self._access)
+        return Rankings(fused.ids[:, :k], fused.scores[:, :k], fused.source, fused.signal, fused.floor)
 
     def near(self, ids: Sequence[int], k: int) -> list[list[int]]:
         """Returns the k nearest other passages of each passage, by vectors if the pipeline has a dense retriever, else
         by words."""
         retrievers = self._pipeline.retrieve
         retriever = next((r for r in retrievers if r.signal == "dense"), retrievers[0])
-        found = self._view.near(retriever, ids, k + 1, self._access)
-        rows = [found.row(i)[0].tolist() for i in range(len(ids))]
+        neighbours = self._view.near(retriever, ids, k + 1, self._access)
+        rows = [neighbours.row(i)[0].tolist() for i in range(len(ids))]
         return [[other for other in row if other != own][:k] for own, row in zip(ids, rows, strict=True)]
 
     @property
@@ -83,8 +83,8 @@ class PipelinePassages:
 
     def retrieved(self, queries: Sequence[Query]) -> list[Rankings]:
         """Returns the rankings of each retriever."""
-        known, found = self._known
-        if found and tuple(queries) == known:
-            return list(found)
+        known, rankings = self._known
+        if rankings and tuple(queries) == known:
+            return list(rankings)
         depth = self._pipeline.depth
         return [self._view.search(retriever, queries, depth, self._access) for retriever in self._pipeline.retrieve]

@@ -133,23 +133,23 @@ class Pipeline:
         hooks: StageHooks,
     ) -> Rankings:
         """Does what `run` does, with each stage run by `hooks`."""
-        found = [
+        retrieved = [
             hooks.retrieve(retriever, self.depth, partial(view.search, retriever, queries, self.depth, access))
             for retriever in self.retrieve
         ]
-        best = found[0]
+        best = retrieved[0]
         if self.fuse is not None:
-            best = hooks.fuse(self.fuse, partial(self.join, queries, found, view, services, access))
+            best = hooks.fuse(self.fuse, partial(self.join, queries, retrieved, view, services, access))
         for reranker in self.rerank:
-            work = partial(self.rerank_by, reranker, queries, best, view, services, access, found)
+            work = partial(self.rerank_by, reranker, queries, best, view, services, access, retrieved)
             best = hooks.rerank(reranker, best, work)
         best = hooks.finish("parents", best, partial(fold, best, view.parents))
-        deeper = partial(self.deepen, queries, best, found, want, view, services, access)
+        deeper = partial(self.deepen, queries, best, retrieved, want, view, services, access)
         return hooks.finish("deeper", best, deeper)
 
-    def more(self, found: Sequence[Rankings]) -> BoolArray:
+    def more(self, retrieved: Sequence[Rankings]) -> BoolArray:
         """Returns which queries have a retriever that may find more than the candidates it returned."""
-        rows: BoolArray = np.any([~short(ranking, self.depth) for ranking in found], axis=0)
+        rows: BoolArray = np.any([~short(ranking, self.depth) for ranking in retrieved], axis=0)
         return rows
 
     def found(self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access) -> Rankings:
@@ -161,7 +161,7 @@ class Pipeline:
         self,
         queries: Sequence[Query],
         best: Rankings,
-        found: Sequence[Rankings],
+        retrieved: Sequence[Rankings],
         want: int,
         view: View,
         services: Services,
@@ -171,7 +171,7 @@ class Pipeline:
         appends the new passages. The passages above stay as they are. `found` holds the retrievers' rankings at the
         pipeline's own depth."""
         deeper = self
-        more = self.more(found)
+        more = self.more(retrieved)
         while (rows := np.flatnonzero(short(best, want) & more)).size:
             deeper = replace(deeper, depth=deeper.depth * _DEEPER)
             some = [queries[i] for i in rows.tolist()]
@@ -189,11 +189,11 @@ class Pipeline:
         view: View,
         services: Services,
         access: Access,
-        found: Sequence[Rankings] = (),
+        retrieved: Sequence[Rankings] = (),
     ) -> Rankings:
         """Runs a reranker on all candidates; its k is their number, so none is lost. `found` are the rankings of the
         retrievers, for rerankers that ask for them."""
-        source = PipelinePassages(self, view, services, access, queries, found)
+        source = PipelinePassages(self, view, services, access, queries, retrieved)
         return reranker.rerank(queries, best, source, max(1, best.ids.shape[1]), services)
 
     @property

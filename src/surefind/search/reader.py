@@ -149,9 +149,9 @@ class Searcher:
 
     def listed(self, access: Access, below: str = "", start: int = 0, most: int | None = None) -> list[About]:
         """Returns what is known of the documents whose ids begin with `below`, in order of id, from `start` on."""
-        found = [version for document_id, version in self.view.readable(access) if document_id.startswith(below)]
+        versions = [version for document_id, version in self.view.readable(access) if document_id.startswith(below)]
         with explaining(self._catalogue.path.parent):
-            return self._catalogue.versions.about(found[start : None if most is None else start + most])
+            return self._catalogue.versions.about(versions[start : None if most is None else start + most])
 
     def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
         """Returns the metadata keys that the caller can filter by, with the number of documents that have each value
@@ -161,8 +161,8 @@ class Searcher:
     def titles(self, documents: Sequence[tuple[str, int]]) -> dict[str, str]:
         """Returns the titles of documents, given with their versions as `view.readable` lists them, by id."""
         with explaining(self._catalogue.path.parent):
-            found = self._catalogue.versions.titles([version for _, version in documents])
-        return {document_id: found.get(version, "") for document_id, version in documents}
+            by_version = self._catalogue.versions.titles([version for _, version in documents])
+        return {document_id: by_version.get(version, "") for document_id, version in documents}
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document that the caller may read, in order of id."""

@@ -58,15 +58,15 @@ def sentences_by_words(query: str, texts: Sequence[str], most: int) -> list[Sent
     """Returns at most `most` sentences: those that share most with the query, and the ones beside them, which may hold
     the answer in other words. The sentences of earlier texts come first among equals."""
     spans, scores = _scored(query, texts)
-    found = []
+    ranked = []
     for text, (cut, row) in enumerate(zip(spans, scores, strict=True)):
         for at, (start, end) in enumerate(cut):
             beside = max((row[near] for near in (at - 1, at + 1) if 0 <= near < len(row)), default=0.0)
             if _SAYS.match(texts[text], start, end):
                 near = cut[max(0, at - 1)][0], cut[min(len(cut) - 1, at + 1)][1]
-                one = Sentence(text, start, end, *near, row[at])
-                found.append((-max(row[at], _BESIDE * beside), text, at, one))
-    return [one for *_, one in sorted(found)[:most]]
+                sentence = Sentence(text, start, end, *near, row[at])
+                ranked.append((-max(row[at], _BESIDE * beside), text, at, sentence))
+    return [sentence for *_, sentence in sorted(ranked)[:most]]
 
 
 def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]]], list[list[float]]]:

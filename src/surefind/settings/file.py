@@ -32,10 +32,10 @@ Place = tuple[str, ...]
 
 def value_of(path: Path, place: Place) -> Any:
     """Returns the value of a setting, or None if the file does not set it."""
-    found: Any = _data(read_settings(path), str(path))
+    value: Any = _data(read_settings(path), str(path))
     for name in place:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def read_settings(path: Path) -> str:

@@ -92,7 +92,7 @@ def serve_settings(given: Mapping[str, Any], **replaced: Any) -> ServeSettings:
 
 def _checked(key: str, value: Any, default: Any) -> Any:
     if isinstance(default, tuple):
-        if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
             raise ConfigError(f"{key} below [serve] must be a list of strings, not {value!r}.")
         return tuple(value)
     wanted: Any = (int, float) if isinstance(default, float) else (type(default),)

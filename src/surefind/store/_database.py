@@ -54,18 +54,18 @@ def _open_to_read(path: Path) -> Connection:
     """Opens the catalogue read-only, for one thread."""
     try:
         db = connect_to_read(path)
-        if (found := version(db)) == FORMAT.version:
+        if (stored := version(db)) == FORMAT.version:
             return db
         begun = bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise explained(error, path.parent) from error
     db.close()
-    raise _unusable(path.parent, found, begun)
+    raise _unusable(path.parent, stored, begun)
 
 
-def _unusable(folder: Path, found: int, begun: bool) -> StoreError:
+def _unusable(folder: Path, stored: int, begun: bool) -> StoreError:
     """Why a catalogue of another format cannot be read. One without tables was not finished: a first sync was killed,
     or is still running."""
-    if not found and not begun:
+    if not stored and not begun:
         return nothing_yet(folder, "There is no knowledge base here yet: the first sync did not finish.")
-    return unreadable(folder, found, FORMAT.version)
+    return unreadable(folder, stored, FORMAT.version)

@@ -54,14 +54,14 @@ class Cache:
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Values]:
         """Returns the values of the keys that are stored and intact."""
-        found: dict[bytes, Values] = {}
+        known: dict[bytes, Values] = {}
         for at in range(0, len(keys), _BATCH):
             part = keys[at : at + _BATCH]
             wanted = f"SELECT {self._names}, checksum FROM {self._table} WHERE key IN ({','.join('?' * len(part))})"
             for key, *values, seal in self._rows(wanted, part):
                 if seal == checksum(key, *values):
-                    found[key] = tuple(values)
-        return found
+                    known[key] = tuple(values)
+        return known
 
     def put(self, rows: Iterable[Values]) -> None:
         """Stores rows of (key, values …), and replaces those that have the same key."""
@@ -112,10 +112,10 @@ class Cache:
             self._connection = None
 
     def _rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        found: list[Any] = []
+        rows: list[Any] = []
         with self._lock, self._forgiving():
-            found += self._open().execute(query, values)
-        return found
+            rows += self._open().execute(query, values)
+        return rows
 
     @contextlib.contextmanager
     def _forgiving(self) -> Iterator[None]:

@@ -98,16 +98,16 @@ class Catalogue:
     def kept(self, number: int) -> Generation:
         """Returns the generation with this number. Raises `UsageError` if it does not exist or is no longer kept."""
         kept = self.generations()
-        found = next((one for one in kept if one.number == number), None)
-        if found is None:
-            listed = ", ".join(str(one.number) for one in kept) or "none"
+        generation = next((kept_one for kept_one in kept if kept_one.number == number), None)
+        if generation is None:
+            listed = ", ".join(str(kept_one.number) for kept_one in kept) or "none"
             raise UsageError(f"There is no generation {number}. Kept generations: {listed}.")
-        return found
+        return generation
 
     def snapshot_id(self) -> int:
         """Returns the number of the set that the current generation shows; 0 before the first."""
-        found = self.current()
-        return found.contents if found else 0
+        generation = self.current()
+        return generation.contents if generation else 0
 
     def newest(self) -> int:
         """Returns the number of the newest set ever committed. The current set is older after a rollback; the numbers

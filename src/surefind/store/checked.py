@@ -55,29 +55,29 @@ class CheckedRows:
     def rows(self, table: str, rest: str = "", values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Returns rows of a table after checking them: all, or those that `rest` selects, such as `WHERE id = ?`."""
         columns = ", ".join(self.tables.columns[table])
-        found = self.db.execute(f"SELECT {columns}, checksum FROM {table} {rest}", values)
-        return [self.checked(table, row) for row in found]
+        sealed_rows = self.db.execute(f"SELECT {columns}, checksum FROM {table} {rest}", values)
+        return [self.checked(table, row) for row in sealed_rows]
 
     def group(self, table: str, value: Any) -> list[tuple[Any, ...]]:
         """Returns the rows of a group in order of key, after checking each, and that none is missing. For use within
         a transaction."""
         order = ", ".join(self.tables.keys[table])
-        found = self.rows(table, f"WHERE {self.tables.groups[table]} = ? ORDER BY {order}", (value,))
+        rows = self.rows(table, f"WHERE {self.tables.groups[table]} = ? ORDER BY {order}", (value,))
         at = self.tables.columns[table].index(self.tables.counted[table])
         counter = self.rows("counters", "WHERE name = ?", (f"{table} {value}",))
-        if sum(row[at] for row in found) != (counter[0][1] if counter else 0):
+        if sum(row[at] for row in rows) != (counter[0][1] if counter else 0):
             raise self.damaged(f"the table {table} has lost rows")
-        return found
+        return rows
 
     def check_groups(self, table: str) -> None:
         """Checks all rows of a table that has groups. For use within a transaction."""
         columns = self.tables.columns[table]
         at, group = columns.index(self.tables.counted[table]), columns.index(self.tables.groups[table])
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for row in self.rows(table):
-            found[f"{table} {row[group]}"] += row[at]
+            counts[f"{table} {row[group]}"] += row[at]
         counters = self.rows("counters", "WHERE name > ? AND name < ?", (f"{table} ", f"{table}!"))
-        if {name: total for name, total in counters if total} != found:
+        if {name: total for name, total in counters if total} != counts:
             raise self.damaged(f"the table {table} has lost rows")
 
     def every(self, table: str) -> Iterator[tuple[Any, ...]]:
@@ -85,12 +85,12 @@ class CheckedRows:
         missing. One statement reads the rows and their counter, so both are from the same moment."""
         key, total = self.tables.counted[table], 0
         columns = ", ".join(f"t.{column}" for column in self.tables.columns[table])
-        found = self.db.execute(
+        sealed_rows = self.db.execute(
             f"SELECT {columns}, t.checksum, c.value, c.checksum FROM counters c LEFT JOIN {table} t ON 1 "
             f"WHERE c.name = '{table}' ORDER BY t.{key}"
         )
         expected: int | None = None
-        for *row, value, seal in found:
+        for *row, value, seal in sealed_rows:
             if expected is None:
                 _, expected = self.checked("counters", (table, value, seal))
             if row[0] is not None:
@@ -107,11 +107,11 @@ class CheckedRows:
         every = self.tables.columns[table]
         names = ", ".join(every)
         size = " + ".join(f"length(CAST({name} AS BLOB))" for name in every)  # printf stops at a zero
-        found = self.db.execute(  # a BLOB is greater than any text: a text that has become one is not joined
+        sealed_rows = self.db.execute(  # a BLOB is greater than any text: a text that has become one is not joined
             f"SELECT checksum, CASE WHEN max({names}) < x'' THEN CAST({self.tables.joined(table)} AS BLOB) END, "
             f"{size}, {key}, {', '.join(columns)} FROM {table} ORDER BY {key}"
         )
-        for seal, text, length, *wanted in found:
+        for seal, text, length, *wanted in sealed_rows:
             if text is None or joined_checksum(text, table, len(every), length) != seal:
                 self.rows(table, f"WHERE {key} = ?", wanted[:1])  # a damaged row, or one with an odd value
             total += wanted[0]
@@ -121,10 +121,10 @@ class CheckedRows:
 
     def counter(self, name: str) -> int:
         """Returns the value of a counter."""
-        found = self.rows("counters", "WHERE name = ?", (name,))
-        if not found:
+        rows = self.rows("counters", "WHERE name = ?", (name,))
+        if not rows:
             raise self.damaged(f"the counter {name} is missing")
-        return int(found[0][1])
+        return int(rows[0][1])
 
     def checked(self, table: str, row: Sequence[Any]) -> tuple[Any, ...]:
         """Returns a row, given with its checksum, without the checksum. Raises `DamagedError` if it does not match."""
@@ -154,8 +154,8 @@ class CheckedRows:
 
 def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
     """Yields what SQLite finds in the pages of a file."""
-    found = [row[0] for row in db.execute("PRAGMA integrity_check(10)")]
-    yield from (text.replace("\n", " ") for text in found if text != "ok")
+    messages = [row[0] for row in db.execute("PRAGMA integrity_check(10)")]
+    yield from (text.replace("\n", " ") for text in messages if text != "ok")
 
 
 # ---------------------------------------------------------------- opening
@@ -183,25 +183,25 @@ def open_empty(wanted: Format) -> Connection:
     return db
 
 
-def unreadable(shown: Path, found: int, wanted: int) -> StoreError:
+def unreadable(shown: Path, stored: int, wanted: int) -> StoreError:
     """Returns the error for a file of a format that this release does not know."""
-    if found > wanted:
+    if stored > wanted:
         return NewerStoreError(
-            f"{shown} was written by a newer Surefind (format {found}, this one reads {wanted}). "
+            f"{shown} was written by a newer Surefind (format {stored}, this one reads {wanted}). "
             "Upgrade with: pip install -U surefind."
         )
     return StoreError(
-        f"{shown} was written before the first release of Surefind (format {found}, this one reads {wanted}). Move it "
+        f"{shown} was written before the first release of Surefind (format {stored}, this one reads {wanted}). Move it "
         "away, and run the command again."
     )
 
 
 def _make(db: sqlite3.Connection, wanted: Format, shown: Path) -> None:
     """Makes the tables of a new file. Raises `StoreError` for a file of another format."""
-    found = version(db)
-    if found not in (0, wanted.version):
-        raise unreadable(shown, found, wanted.version)
-    if found == wanted.version:
+    stored = version(db)
+    if stored not in (0, wanted.version):
+        raise unreadable(shown, stored, wanted.version)
+    if stored == wanted.version:
         return
     with transaction(db):
         if version(db) == 0:  # unless another process has just done it

@@ -116,9 +116,9 @@ class CheckedFile:
             if not (is_denied(error) or "unable to open" in str(error)) or not path.exists():
                 raise
             db = connect_to_read(path)
-            if (found := version(db)) != self.kind.format.version:
+            if (stored := version(db)) != self.kind.format.version:
                 db.close()
-                raise unreadable(path, found, self.kind.format.version) from None
+                raise unreadable(path, stored, self.kind.format.version) from None
         try:
             self._rows(db).check_schema()
         except BaseException:

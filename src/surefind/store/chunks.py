@@ -52,8 +52,8 @@ class ChunkRows:
 
     def layout_id(self, spec: str) -> int | None:
         """Returns the number of a layout; None if it has none."""
-        found = [row_id for row_id, known in self._database.every("layouts") if known == spec]
-        return found[0] if found else None
+        numbers = [row_id for row_id, known in self._database.every("layouts") if known == spec]
+        return numbers[0] if numbers else None
 
     def uncut(self, layout: str, contents: int) -> list[int]:
         """Returns the versions of a set that have not been cut in this layout yet."""
@@ -90,8 +90,8 @@ class ChunkRows:
 
     def orphans(self) -> list[int]:
         """Returns the versions that have chunks and do not exist any more: a writer was stopped while it deleted."""
-        found = self._db.execute("SELECT DISTINCT version FROM chunked WHERE version NOT IN (SELECT row FROM versions)")
-        return [version for (version,) in found]
+        rows = self._db.execute("SELECT DISTINCT version FROM chunked WHERE version NOT IN (SELECT row FROM versions)")
+        return [version for (version,) in rows]
 
     def rows(self, layout: int, contents: int) -> Numbers:
         """Returns a row for every chunk of a set, in order of place. Raises `DamagedError` if the chunks of a version
@@ -138,11 +138,11 @@ class ChunkRows:
     def _check_whole(self, layout: int, digests: Mapping[int, int], rows: Numbers) -> None:
         ends = [*(np.flatnonzero(np.diff(rows[:, 0])) + 1).tolist(), len(rows)] if len(rows) else []
         numbers = np.ascontiguousarray(rows[:, 1:], "<i8")
-        found = {version: chunk_digest(layout, version, b"") for version in digests}
+        digests_now = {version: chunk_digest(layout, version, b"") for version in digests}
         for start, end in zip([0, *ends], ends, strict=False):
             version = int(rows[start, 0])
-            found[version] = chunk_digest(layout, version, numbers[start:end].tobytes())
-        for version, digest in found.items():
+            digests_now[version] = chunk_digest(layout, version, numbers[start:end].tobytes())
+        for version, digest in digests_now.items():
             if digests.get(version) != digest:
                 raise self.damaged(version)
 
@@ -218,7 +218,7 @@ class ChunkRows:
         ]
         read = [(entry.version, at, end) for entry, at, (_, end) in zip(there, starts, chosen, strict=True)]
         texts = self._versions.texts(read)
-        return [_with_text(*one) for one in zip(there, chosen, texts, starts, strict=True)]
+        return [_with_text(*parts) for parts in zip(there, chosen, texts, starts, strict=True)]
 
     def source_names(self) -> dict[int, str]:
         """Returns the name of every source, by its number."""

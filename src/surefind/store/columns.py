@@ -29,12 +29,12 @@ class MetaColumn:
     codes: IntArray
     """Document `documents[i]` has the value `values[codes[i]]`; a document may have several values, or none."""
 
-    def having(self, one: Filter, count: int) -> BoolArray:
+    def having(self, condition: Filter, count: int) -> BoolArray:
         """Returns which of `count` documents a filter accepts."""
-        wanted = np.fromiter((one.accepts(value.lower()) for value in self.values), np.bool_, len(self.values))
-        found = np.zeros(count, np.bool_)
-        found[self.documents[wanted[self.codes]]] = True
-        return ~found if one.operator == "!=" else found
+        wanted = np.fromiter((condition.accepts(value.lower()) for value in self.values), np.bool_, len(self.values))
+        having_documents = np.zeros(count, np.bool_)
+        having_documents[self.documents[wanted[self.codes]]] = True
+        return ~having_documents if condition.operator == "!=" else having_documents
 
 
 class Columns:

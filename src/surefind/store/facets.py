@@ -45,9 +45,9 @@ def facets_of(
 ) -> tuple[Facet, ...]:
     """Returns the facets of the documents in `seen` under these filters: those in `keys`, in this order, or else the
     folder and the keys that help, those of most documents first."""
-    accepted = [(one.key, columns[one.key].having(one, len(seen))) for one in where]
+    accepted = [(condition.key, columns[condition.key].having(condition, len(seen))) for condition in where]
     known = columns.keys_of(seen)
-    found = []
+    facets = []
     for key in [key for key in keys if key in known] or [key for key in known if key not in _NEVER]:
         column = columns[key]
         shown = _folders(column, seen, where) if key == PATH else _values(key, column, seen)
@@ -60,10 +60,10 @@ def facets_of(
         counted = zip(shown, _counts(column, shown, fits), strict=True)
         values = [(column.values[code], count) for code, count in counted if count]
         if values:
-            found.append(Facet(key, tuple(sorted(values, key=lambda value: (-value[1], value[0])))))
+            facets.append(Facet(key, tuple(sorted(values, key=lambda value: (-value[1], value[0])))))
     if not keys:
-        found.sort(key=lambda one: (one.key != PATH, -sum(count for _, count in one.values), one.key))
-    return tuple(found)
+        facets.sort(key=lambda facet: (facet.key != PATH, -sum(count for _, count in facet.values), facet.key))
+    return tuple(facets)
 
 
 def _values(key: str, column: MetaColumn, seen: BoolArray) -> list[int]:
@@ -91,7 +91,12 @@ def _folders(column: MetaColumn, seen: BoolArray, where: Sequence[Filter]) -> li
     top, level = "", below.get("", [])
     while len(level) == 1 and (inner := below.get(column.values[level[0]])):
         top, level = column.values[level[0]], inner
-    chosen = {value for one in where if one.key == PATH and one.operator == "=" for value in one.values} - {top.lower()}
+    chosen = {
+        value
+        for condition in where
+        if condition.key == PATH and condition.operator == "="
+        for value in condition.values
+    } - {top.lower()}
     opened = [code for folder, inner in below.items() if folder.lower() in chosen for code in inner]
     picked = [code for code in codes if column.values[code].lower() in chosen]
     return list(dict.fromkeys([*level[:MAX_VALUES], *picked, *opened[:MAX_VALUES]]))

@@ -56,13 +56,15 @@ def _documents(catalogue: Catalogue) -> Iterator[str]:
 def _chunks(catalogue: Catalogue) -> Iterator[str]:
     """Checks the chunks of every version, each and as a whole."""
     digests = {(layout, version): digest for layout, version, digest in catalogue.db.execute("SELECT * FROM chunked")}
-    found = {key: chunk_digest(*key, b"") for key in digests}
+    digests_now = {key: chunk_digest(*key, b"") for key in digests}
     rows = catalogue.db.execute(f"SELECT {', '.join(CHUNK)}, checksum FROM chunks ORDER BY layout, version, seq")
     for key, group in groupby(rows, key=lambda row: (row[0], row[1])):
         chunks = list(group)
         intact = all(checksum("chunks", *chunk[:-1]) == chunk[-1] for chunk in chunks)
-        found[key] = chunk_digest(*key, _numbers(chunks)) if intact else -1
-    yield from (f"the chunks of version {key[1]} are damaged" for key in found if found[key] != digests.get(key))
+        digests_now[key] = chunk_digest(*key, _numbers(chunks)) if intact else -1
+    yield from (
+        f"the chunks of version {key[1]} are damaged" for key in digests_now if digests_now[key] != digests.get(key)
+    )
 
 
 def _numbers(chunks: list[tuple[Any, ...]]) -> bytes:

@@ -138,8 +138,8 @@ def _writer(path: Path) -> dict[str, Any] | None:
 
 def _about(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return found if {"pid", "command", "since"} <= found.keys() else {}
+        about = json.loads(path.read_text(encoding="utf-8"))
+        return about if {"pid", "command", "since"} <= about.keys() else {}
     except (OSError, ValueError, AttributeError):  # the holder is writing it at this moment
         return {}
 

@@ -16,25 +16,25 @@ def innermost(retriever: Retriever) -> Retriever:
 
 def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
     """Returns every retriever whose index is needed, once per index. A used retriever comes before its user."""
-    found: dict[str, Retriever] = {}
+    by_index: dict[str, Retriever] = {}
     for retriever in retrievers:
-        one = innermost(retriever)
-        for used in needed(declared(one).uses):
-            found.setdefault(used.index_spec, used)
-        found.setdefault(one.index_spec, one)
-    return list(found.values())
+        inner = innermost(retriever)
+        for used in needed(declared(inner).uses):
+            by_index.setdefault(used.index_spec, used)
+        by_index.setdefault(inner.index_spec, inner)
+    return list(by_index.values())
 
 
 def identity(retriever: Retriever) -> str:
     """Returns the specs of all indexes that a retriever's results depend on."""
-    return " + ".join(one.index_spec for one in needed([retriever]))
+    return " + ".join(retriever_needed.index_spec for retriever_needed in needed([retriever]))
 
 
 def each_needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
     """Returns every retriever whose index is needed, also those that share one: a backend may need an index for each
     choice of their parameters."""
-    found: dict[Retriever, None] = {}
+    each: dict[Retriever, None] = {}
     for retriever in retrievers:
-        one = innermost(retriever)
-        found |= dict.fromkeys((*each_needed(declared(one).uses), one))
-    return list(found)
+        inner = innermost(retriever)
+        each |= dict.fromkeys((*each_needed(declared(inner).uses), inner))
+    return list(each)

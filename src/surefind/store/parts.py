@@ -92,9 +92,9 @@ class Parts:
         if not (self.store.folder / key / PARTS).exists() or not implements(retriever, Growing):
             return self.store.load(key, retriever, services)
         pieces = self.store.read(key, self._pieces)
-        parts = [Part(self.store.load(one.key, retriever, services), one.places) for one in pieces]
-        for one in parts:
-            if len(one.index) != len(one.places):
+        parts = [Part(self.store.load(piece.key, retriever, services), piece.places) for piece in pieces]
+        for part in parts:
+            if len(part.index) != len(part.places):
                 raise CorruptIndexError(f"The index in {self.store.folder / key} does not fit its parts.")
         return self.store.read(key, lambda folder: retriever.join(parts, services, folder))
 
@@ -141,14 +141,14 @@ class Parts:
         pieces = (self.store.read(key, self._pieces) if whole == key else []) or [
             StoredPart(whole, np.arange(count, dtype=np.int32))
         ]
-        found = []
+        parts = []
         for piece in pieces:
             if not self.store.sound(piece.key):
                 self.store.drop(piece.key)
                 continue
             places = np.where(piece.places >= 0, now[np.maximum(piece.places, 0)], -1).astype(np.int32)
-            found.append(StoredPart(piece.key, places))
-        return [piece for piece in found if piece.alive]
+            parts.append(StoredPart(piece.key, places))
+        return [piece for piece in parts if piece.alive]
 
     def grow(
         self,
@@ -175,7 +175,7 @@ class Parts:
                 self.store.save(own, made, retriever.index_spec)
             kept = [*kept, StoredPart(own, others.astype(np.int32))]
         if [piece.key for piece in kept] != [key]:
-            parts = [Part(self.store.load(one.key, retriever, services), one.places) for one in kept]
+            parts = [Part(self.store.load(part.key, retriever, services), part.places) for part in kept]
             self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec)
 
     def _reuse(

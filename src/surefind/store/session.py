@@ -49,7 +49,7 @@ def _record(descriptor: int, session: int, catalogue: int) -> None:
 def recorded(mark: Path) -> tuple[int, int]:
     """Returns the numbers of the last session and of its catalogue; zeros if the mark is missing or damaged."""
     try:
-        found = unsealed(json.loads(mark.read_bytes()))
-        return int(found["session"]), int(found["catalogue"])
+        recorded_session = unsealed(json.loads(mark.read_bytes()))
+        return int(recorded_session["session"]), int(recorded_session["catalogue"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0, 0

@@ -58,11 +58,11 @@ class StoredChunks(Sequence[Chunk]):
         places = self._places[self._start(number) : self._ends[number]]
         wanted = list(map(tuple, self._table.rows[:2, places].T.tolist()))
         versions = list(dict.fromkeys(version for version, _ in wanted))
-        found = {(version, seq): chunk for version, seq, chunk in self._rows.every(self._layout, versions)}
-        lost = next((version for version, seq in wanted if (version, seq) not in found), None)
+        chunks = {(version, seq): chunk for version, seq, chunk in self._rows.every(self._layout, versions)}
+        lost = next((version for version, seq in wanted if (version, seq) not in chunks), None)
         if lost is not None:
             raise self._rows.damaged(lost)
-        return [found[pair] for pair in wanted]
+        return [chunks[pair] for pair in wanted]
 
 
 def _ends(versions: Longs) -> Longs:

@@ -103,10 +103,10 @@ class ChunkTable:
         wanted = np.asarray(ids, np.int64)
         order, known = self._order
         at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
-        found = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
-        if not bool((found | (wanted == PAD)).all()):
+        known_here = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
+        if not bool((known_here | (wanted == PAD)).all()):
             raise PassageError("A requested passage belongs to another generation. Search again.")
-        return np.where(found, order[at] if len(order) else PAD, PAD)
+        return np.where(known_here, order[at] if len(order) else PAD, PAD)
 
     @cached_property
     def documents(self) -> IntArray:
@@ -147,8 +147,8 @@ class ChunkTable:
         starts, ends = np.searchsorted(known, versions, "left"), np.searchsorted(known, versions, "right")
         sizes = ends - starts
         at = np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
-        found: Longs = pool[order[at]]
-        return found
+        numbers: Longs = pool[order[at]]
+        return numbers
 
     # ------------------------------------------------------------ on disk
 

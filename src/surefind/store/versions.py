@@ -139,8 +139,8 @@ class Versions:
     def members(self, contents: int) -> list[Member]:
         """Returns the versions of a set, in order of document id. Each row is checked."""
         columns = ", ".join(f"v.{column}" for column in TABLES.columns["versions"])
-        found = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
-        rows = (self._database.checked("versions", sealed) for sealed in found)
+        sealed_rows = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
+        rows = (self._database.checked("versions", sealed) for sealed in sealed_rows)
         members = [
             _member(row, document_id, content, path, metadata, acl)
             for row, document_id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
@@ -157,8 +157,8 @@ class Versions:
 
     def digest(self, contents: int) -> int | None:
         """Returns the digest of a set of documents, as it was recorded when the set was committed; None before."""
-        found = self._database.rows("generations", "WHERE contents = ? LIMIT 1", (contents,))
-        return int(found[0][-1]) if found else None
+        rows = self._database.rows("generations", "WHERE contents = ? LIMIT 1", (contents,))
+        return int(rows[0][-1]) if rows else None
 
     def check_set(self, contents: int, versions: Sequence[int]) -> None:
         """Raises `DamagedError` if a committed set does not hold exactly these versions."""
@@ -168,8 +168,8 @@ class Versions:
     def check(self) -> None:
         """Checks every version, and the index by which versions are found."""
         ids = [(document_id, row) for row, document_id in self._database.checked_keys("versions", "id")]
-        found = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
-        if found != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
+        pairs = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
+        if pairs != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
             raise self._database.damaged("the index versions_by_id does not match its table")
 
     def of_no_source(self, contents: int) -> list[int]:
@@ -212,23 +212,23 @@ class Versions:
         )  # fmt: skip
 
     def _row(self, version: int) -> tuple[Any, ...]:
-        found = self._database.rows("versions", "WHERE row = ?", (version,))
-        if not found:
+        rows = self._database.rows("versions", "WHERE row = ?", (version,))
+        if not rows:
             if self._db.execute("SELECT 1 FROM members WHERE version = ?", (version,)).fetchone():
                 raise self._database.damaged(f"version {version} of a document is missing")
             raise StoreError(f"There is no version {version}. List the versions with: surefind history DOCUMENT.")
-        return tuple(found[0])
+        return tuple(rows[0])
 
     def about(self, versions: Sequence[int]) -> list[About]:
         """Returns what a list shows of these versions, in their order. Versions that a writer has deleted are left
         out."""
         names = {row[0]: row[2] for row in self._database.every("sources")}
-        found: dict[int, About] = {}
+        by_version: dict[int, About] = {}
         for few in batched(versions, _BLOCKS_A_STATEMENT):
             for row in self._database.rows("versions", f"WHERE row IN ({','.join('?' * len(few))})", few):
                 number, document_id, source, path, *_, title, _, _, _, _, length, _, _, created = row
-                found[number] = About(document_id, number, title, names.get(source, ""), path, length, created)
-        return [found[version] for version in versions if version in found]
+                by_version[number] = About(document_id, number, title, names.get(source, ""), path, length, created)
+        return [by_version[version] for version in versions if version in by_version]
 
     def text(self, version: int, start: int, end: int) -> str:
         """Returns a span of a version's text. Only the blocks that it touches are read."""
@@ -237,14 +237,14 @@ class Versions:
     def texts(self, spans: Sequence[tuple[int, int, int]]) -> list[str]:
         """Returns the texts of (version, start, end) spans. Only the blocks that they touch are read, each once."""
         wanted = {at for span in spans for at in _blocks(*span)}
-        found: dict[int, str] = {}
+        by_version: dict[int, str] = {}
         for few in batched(sorted(wanted), _BLOCKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
             rows = self._db.execute(f"SELECT place, text, checksum FROM texts WHERE place IN ({marks})", few)
-            found.update((place, text) for place, text, seal in rows if seal == text_checksum(place, text))
-        if len(found) < len(wanted):
-            raise self._lost(min(wanted - found.keys()) >> BLOCK_BITS)
-        parts = ("".join(found[at] for at in _blocks(*span)) for span in spans)
+            by_version.update((place, text) for place, text, seal in rows if seal == text_checksum(place, text))
+        if len(by_version) < len(wanted):
+            raise self._lost(min(wanted - by_version.keys()) >> BLOCK_BITS)
+        parts = ("".join(by_version[at] for at in _blocks(*span)) for span in spans)
         return [
             text[start % BLOCK : start % BLOCK + max(0, end - start)]
             for text, (_, start, end) in zip(parts, spans, strict=True)
@@ -264,11 +264,11 @@ class Versions:
 
     def titles(self, versions: Sequence[int]) -> dict[int, str]:
         """Returns the titles of versions, for lists of many. They are not checked: `about` does so, and reads more."""
-        found: dict[int, str] = {}
+        by_version: dict[int, str] = {}
         for few in batched(versions, _BLOCKS_A_STATEMENT):
             marks = ",".join("?" * len(few))
-            found.update(self._db.execute(f"SELECT row, title FROM versions WHERE row IN ({marks})", few))
-        return found
+            by_version.update(self._db.execute(f"SELECT row, title FROM versions WHERE row IN ({marks})", few))
+        return by_version
 
     def history(self, document: str, generations: Sequence[Generation]) -> list[Version]:
         """Returns the kept versions of a document, newest first. All versions are read, because only then a lost one is

@@ -90,7 +90,9 @@ class Saved:
 def saved_reports(data: Path, groups: frozenset[str]) -> list[Saved]:
     """Returns the reports that a caller in these groups may see, newest first. The groups of a damaged one are not
     known, so the owner sees it."""
-    return sorted((one for one in _all(data) if one.admits(groups)), key=lambda one: one.created, reverse=True)
+    return sorted(
+        (report for report in _all(data) if report.admits(groups)), key=lambda report: report.created, reverse=True
+    )
 
 
 def saved_report(
@@ -98,12 +100,12 @@ def saved_report(
 ) -> tuple[Saved, Any]:
     """Returns a report and its content, with quotes of the documents that are `readable` to the caller now. Raises
     `NotFoundError` if there is no report that the caller may see."""
-    for one in _all(data):
-        if (one.kind, one.id) == (kind, report_id) and one.admits(groups):
-            if one.damaged:
-                raise UsageError(one.damaged)
-            content = _read(one.kind, one.path)
-            return one, content if EVERYTHING in groups else _readable(content, readable)
+    for report in _all(data):
+        if (report.kind, report.id) == (kind, report_id) and report.admits(groups):
+            if report.damaged:
+                raise UsageError(report.damaged)
+            content = _read(report.kind, report.path)
+            return report, content if EVERYTHING in groups else _readable(content, readable)
     raise NotFoundError(f"There is no report {report_id!r} for your groups.")
 
 
@@ -194,8 +196,10 @@ def _answers(report: AnswersReport, path: Path) -> Saved:
 
 
 def _study(content: dict[str, Any], path: Path) -> Saved:
-    asked = sum(one["questions"] for one in content["collections"])
-    verdicts = [one["outcome"] for table in content["tables"] for f in table["findings"] for one in f["verdicts"]]
+    asked = sum(collection["questions"] for collection in content["collections"])
+    verdicts = [
+        verdict["outcome"] for table in content["tables"] for f in table["findings"] for verdict in f["verdicts"]
+    ]
     says = ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(verdicts))
     return Saved(
         "study", path.parent.name, path, content["created"], content["title"], asked, _groups(content),

@@ -141,7 +141,9 @@ def _panel(cloud: dict[str, Any], colour: int) -> str:
         parts.append(f'<text x="{x(value)}" y="{low + 16}" text-anchor="middle">{value:g}</text>')
         parts.append(f'<text x="{_MARGIN - 6}" y="{float(y(value)) + 4:.1f}" text-anchor="end">{value:g}</text>')
     fill = f"{_fill(colour)};fill-opacity:.45"
-    parts += [f'<circle cx="{x(star)}" cy="{y(found)}" r="3" style="{fill}"/>' for star, found in cloud["points"]]
+    parts += [
+        f'<circle cx="{x(star)}" cy="{y(predicted)}" r="3" style="{fill}"/>' for star, predicted in cloud["points"]
+    ]
     wide, tall = _MARGIN + _SIDE + 12, low + 24
     drawing = f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}">{"".join(parts)}</svg>'
     return f'<div style="width:{wide}px">{drawing}<p class="small soft">{escape(cloud["name"])}</p></div>'

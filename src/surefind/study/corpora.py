@@ -81,28 +81,28 @@ def open_collections(
         request = ExamRequest(base, wanted.access, asks, agree, report, tell)
         made = wanted.writes(request) if wanted.writes else None
         exams = [made or known_item_exam(base, access=wanted.access, tell=tell)]
-    found = [_collection(exam.name, base, exam, wanted, ("--exam", _versioned(exam))) for exam in exams]
+    collections = [_collection(exam.name, base, exam, wanted, ("--exam", _versioned(exam))) for exam in exams]
     for folder in wanted.beir:
         kb, exam = beir_base(home, folder, wanted.split, report)
         kb.services.llm.settings, kb.services.llm.meter = base.services.llm.settings, base.services.llm.meter
-        found.append(_collection(folder.resolve().name, kb, exam, wanted, ("--beir", str(folder))))
-    return _named_apart(found)
+        collections.append(_collection(folder.resolve().name, kb, exam, wanted, ("--beir", str(folder))))
+    return _named_apart(collections)
 
 
 def flags_of(wanted: Wanted, options: Options, offline: bool = False) -> tuple[str, ...]:
     """The options of the command line that the command of a table repeats, besides those of its collection."""
-    found: list[str] = []
-    found += ["--split", wanted.split] if wanted.beir and wanted.split != "test" else []
-    found += ["--questions", str(wanted.questions), "--seed", str(wanted.seed)] if wanted.questions is not None else []
-    found += ["--layout", options.layout] if options.layout else []
-    found += [part for one in options.encoders for part in ("--encoder", one)]
-    found += ["--llm", wanted.model] if wanted.model else ["--offline"] if offline else []
-    found += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
-    found += ["--limits", options.limits] if options.limits != "paper" else []
-    found += ["--repeats", str(options.repeats)] if options.repeats > 1 else []
-    found += ["--winner", options.winner] if options.winner else []
-    found += [part for one in sorted(wanted.access.groups) for part in ("--as", one)]
-    return tuple(found)
+    flags: list[str] = []
+    flags += ["--split", wanted.split] if wanted.beir and wanted.split != "test" else []
+    flags += ["--questions", str(wanted.questions), "--seed", str(wanted.seed)] if wanted.questions is not None else []
+    flags += ["--layout", options.layout] if options.layout else []
+    flags += [part for encoder in options.encoders for part in ("--encoder", encoder)]
+    flags += ["--llm", wanted.model] if wanted.model else ["--offline"] if offline else []
+    flags += ["--cheaper-llm", options.cheaper_llm] if options.cheaper_llm else []
+    flags += ["--limits", options.limits] if options.limits != "paper" else []
+    flags += ["--repeats", str(options.repeats)] if options.repeats > 1 else []
+    flags += ["--winner", options.winner] if options.winner else []
+    flags += [part for group in sorted(wanted.access.groups) for part in ("--as", group)]
+    return tuple(flags)
 
 
 def sampled(exam: Exam, questions: int | None, seed: int) -> Exam:
@@ -124,11 +124,11 @@ def _versioned(exam: Exam) -> str:
     return f"{exam.name}@{exam.version}" if exam.version else exam.name
 
 
-def _named_apart(found: list[Collection]) -> list[Collection]:
+def _named_apart(collections: list[Collection]) -> list[Collection]:
     """Numbers collections of the same name, because the name is the heading of a column."""
     counts: dict[str, int] = {}
     made = []
-    for one in found:
-        counts[one.name] = count = counts.get(one.name, 0) + 1
-        made.append(one if count == 1 else replace(one, name=f"{one.name} ({count})"))
+    for collection in collections:
+        counts[collection.name] = count = counts.get(collection.name, 0) + 1
+        made.append(collection if count == 1 else replace(collection, name=f"{collection.name} ({count})"))
     return made

@@ -105,7 +105,7 @@ class _TableReader:
             made: Ours = self._called(block)()
             return made
         if "ours" in block:
-            figures = tuple(self._figure(one, form) for one in block["ours"])
+            figures = tuple(self._figure(figure, form) for figure in block["ours"])
             return Ours(lambda result: figures)
         if "heads" in block:
             return Paper(tuple(Head(**{"paper": True, "format": form, **head}) for head in block["heads"]))

@@ -122,7 +122,7 @@ class RunContext:
 
 def with_encoder(contender: Contender, encoder: str) -> Contender:
     """The configuration with another encoder: in searches by vectors, in graphs, and in the cuts of `semantic`."""
-    retrieve = tuple(_encoded(one, encoder) for one in contender.pipeline.retrieve)
+    retrieve = tuple(_encoded(retriever, encoder) for retriever in contender.pipeline.retrieve)
     layout = contender.layout
     if layout is not None and isinstance(layout.chunk, Semantic):
         layout = replace(layout, chunk=layout.chunk.replace(model=encoder))

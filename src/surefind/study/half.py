@@ -15,12 +15,12 @@ def half_of(desk: RunContext, scored: Scored, missing: Missing = None) -> Half:
     every candidate."""
     (contender, *_), exam = scored.plan.contenders, scored.plan.exam
     pipeline, layout = contender.pipeline, str(contender.layout or "")
-    found = tuple(scored.retrieved[layout, str(retriever), pipeline.depth] for retriever in pipeline.retrieve)
-    lists = list(found)
+    rankings = tuple(scored.retrieved[layout, str(retriever), pipeline.depth] for retriever in pipeline.retrieve)
+    lists = list(rankings)
     if missing == "score":
         queries = [Query(query.text, query.id) for query in exam.queries]
-        lists = score_missing(found, queries, pipeline.retrieve, scored.view, desk.access)
+        lists = score_missing(rankings, queries, pipeline.retrieve, scored.view, desk.access)
     documents = {document.id: document.text for document in desk.bench.reader(contender).documents(OWNER)}
     labeller = Labeller(exam.queries, scored.view.spans(), documents)
     places = scored.judges[0].places
-    return Half(exam.queries, found, tuple(lists), scored.plan.primary, places, labeller, scored.view.parents)
+    return Half(exam.queries, rankings, tuple(lists), scored.plan.primary, places, labeller, scored.view.parents)

@@ -24,9 +24,9 @@ def render(report: dict[str, Any]) -> str:
 
 def _header(report: dict[str, Any]) -> str:
     facts = "".join(
-        f"<div><dt>{escape(one['name'])}: {escape(one['exam'])}, for {escape(one['audience'])}</dt>"
-        f"<dd>{one['questions']:,} questions</dd></div>"
-        for one in report["collections"]
+        f"<div><dt>{escape(column['name'])}: {escape(column['exam'])}, for {escape(column['audience'])}</dt>"
+        f"<dd>{column['questions']:,} questions</dd></div>"
+        for column in report["collections"]
     )
     return (
         f'<div class="page"><header><p class="kicker">A study repeated with Surefind {escape(report["surefind"])}, '
@@ -89,9 +89,10 @@ def _row(heads: Sequence[Head], row: dict[str, Any]) -> str:
 
 def _finding(finding: dict[str, Any]) -> str:
     verdicts = "".join(
-        f'<li><span class="tag {_CLASSES[one["outcome"]]}">{escape(one["collection"])} {escape(one["outcome"])}</span> '
-        f"{escape(one['text'])}</li>"
-        for one in finding["verdicts"]
+        f'<li><span class="tag {_CLASSES[said["outcome"]]}">'
+        f"{escape(said['collection'])} {escape(said['outcome'])}</span> "
+        f"{escape(said['text'])}</li>"
+        for said in finding["verdicts"]
     )
     whose = "The paper" if finding["paper"] else "Surefind"
     return f'<div class="finding"><p><b>{whose}:</b> {escape(finding["claim"])}</p><ul>{verdicts}</ul></div>'

@@ -59,12 +59,12 @@ class StudyRun:
 
     def left_out(self) -> list[str]:
         """The names of the steps that do not run because they need a language model."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         if not self.options.llm:
             for stage in self.stages:
                 every = stage.contenders(self._desk(self.collections[0]), {})
-                found |= dict.fromkeys(one.name for one in every if asks_model(one))
-        return list(found)
+                names |= dict.fromkeys(contender.name for contender in every if asks_model(contender))
+        return list(names)
 
     def run(self) -> dict[str, Any]:
         """Runs what is not stored yet and returns the report of the study as plain data."""
@@ -103,26 +103,29 @@ class StudyRun:
     def _key(self, desk: RunContext, stage: StudyPart, before: Before, contenders: Sequence[Contender]) -> str:
         """A hash of everything that a stage's result depends on."""
         used = {name: before[name] for name in stage.after if name in before}
-        stamps = [f"{one.name} {one}{''.join(f' {stamp}' for stamp in _stamps(desk, one))}" for one in contenders]
+        stamps = [
+            f"{contender.name} {contender}{''.join(f' {stamp}' for stamp in _stamps(desk, contender))}"
+            for contender in contenders
+        ]
         about = __version__, self.name, stage.name, stage.version, desk.fingerprint, desk.exam.fingerprint
         scope = asdict(self.options), desk.exam.label, desk.audience, digest(used)
         return _store(desk).key(*about, *scope, rest.fingerprint if (rest := desk.collection.rest) else "", *stamps)
 
     def _calls(self, desk: RunContext) -> list[Calls]:
-        found: list[Calls] = []
+        calls: list[Calls] = []
         paid: list[Contender] = []
         for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
-            paid += [one for one in contenders if asks_model(one)]
-            found += stage.calls(desk, before)
+            paid += [contender for contender in contenders if asks_model(contender)]
+            calls += stage.calls(desk, before)
         # Quoted together, because stages that share a layout or a retriever pay for it once.
         together = llm_calls(desk.kb, Plan(tuple(paid), desk.exam, _ANY_MEASURE, desk.access)) if paid else []
-        return [*together, *found]
+        return [*together, *calls]
 
     def _minutes(self, desk: RunContext) -> float:
         plans = [
             Plan(tuple(contenders), desk.exam, _ANY_MEASURE, desk.access)
             for _, every, _ in self._waiting(desk)
-            if (contenders := [one for one in every if self.options.llm or not asks_model(one)])
+            if (contenders := [contender for contender in every if self.options.llm or not asks_model(contender)])
         ]
         return sum(quote_for(desk.bench, plan).minutes for plan in plans)
 
@@ -140,7 +143,7 @@ class StudyRun:
     # ------------------------------------------------------------ the report
 
     def _reported(self, columns: Sequence[Column]) -> dict[str, Any]:
-        wanted = {one.strip().lower() for one in self.only}
+        wanted = {table_name.strip().lower() for table_name in self.only}
         tables = [
             table
             for stage in self.stages
@@ -168,7 +171,7 @@ class StudyRun:
     def command(self, table: str = "") -> str:
         """The command that makes the study again, or one of its tables."""
         chosen = [flag for collection in self.collections for flag in collection.flags]
-        only = ["--only", table] if table else [part for one in self.only for part in ("--only", one)]
+        only = ["--only", table] if table else [part for table_name in self.only for part in ("--only", table_name)]
         return shlex.join(["surefind", "study", self.name, *chosen, *self.flags, *only, "--fresh"])
 
 

@@ -62,7 +62,7 @@ def plain_row(spec: str, scores: Mapping[str, Floats], primary: str, clusters: N
         "spec": spec,
         "shown": spec,
         "aliases": [],
-        "measures": {measure: asdict(found) for measure, found in intervals.items()},
+        "measures": {measure: asdict(interval) for measure, interval in intervals.items()},
         "scores": [round(value, 6) for value in scores[primary].tolist()],
     }
 

@@ -90,7 +90,7 @@ class Study:
 
 def _makes(stage: StudyPart, only: Sequence[str]) -> bool:
     names = {_plain(table.name) for table in stage.tables}
-    return any(_plain(one) in names for one in only)
+    return any(_plain(given) in names for given in only)
 
 
 def _plain(number: str) -> str:
@@ -104,5 +104,5 @@ def study_names() -> list[str]:
 def find_study(name: str) -> Study:
     if name not in study_names():
         raise UsageError(f"There is no study {name!r}. {choices(name, study_names())}")
-    found: Study = importlib.import_module(f"surefind.study.studies.{name.replace('-', '_')}").STUDY
-    return found
+    study: Study = importlib.import_module(f"surefind.study.studies.{name.replace('-', '_')}").STUDY
+    return study

@@ -152,14 +152,14 @@ class Ours:
 
     def heads(self, columns: Columns, stage: str) -> list[Head]:
         return [
-            Head(one.text, f"{column.name}{one.group}", format=one.format)
+            Head(figure.text, f"{column.name}{figure.group}", format=figure.format)
             for column in columns
-            for one in self.figures(column.results.get(stage, {}))
+            for figure in self.figures(column.results.get(stage, {}))
         ]
 
     def cells(self, columns: Columns, stage: str, row: str) -> list[Cell]:
         results = [column.results.get(stage, {}) for column in columns]
-        return [one.source(result, row) for result in results for one in self.figures(result)]
+        return [figure.source(result, row) for result in results for figure in self.figures(result)]
 
 
 @dataclass(frozen=True)

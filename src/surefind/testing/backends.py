@@ -101,18 +101,18 @@ def check_backend(
 
 def _documents() -> dict[str, Document]:
     texts = [f"the cash report number {i} of the teller. every cash drawer {i} is counted twice" for i in range(12)]
-    found = {}
+    documents = {}
     for i, text in enumerate(texts):
         acl = (("board",), ("board", "audit"), ())[min(i % 4, 2)]
         status = {"status": ["draft", "approved"][i % 2], "year": 2020 + i}
-        found[f"docs/{i:02}.md"] = Document(f"docs/{i:02}.md", text, f"Title {i}", metadata=status, acl=acl)
-    return found
+        documents[f"docs/{i:02}.md"] = Document(f"docs/{i:02}.md", text, f"Title {i}", metadata=status, acl=acl)
+    return documents
 
 
 def _found(view: View, retriever: Retriever, access: Access, k: int = 100) -> Rankings:
-    found = view.search(retriever, _QUERY, k, access)
-    check_rankings(found, 1, k)
-    return found
+    rankings = view.search(retriever, _QUERY, k, access)
+    check_rankings(rankings, 1, k)
+    return rankings
 
 
 def _documents_of(view: View, rankings: Rankings, access: Access) -> set[str]:
@@ -157,8 +157,8 @@ def _check_access(shelf: _Shelf, number: int) -> None:
         rule(set(view.admitted(access)) == expected, f"{access} must admit {sorted(expected)}.")
         rule(view.withheld(access) == len(names) - len(expected), f"withheld() must count what {access} excludes.")
         for retriever in shelf.retrievers:
-            found = _documents_of(view, _found(view, retriever, access), access)
-            rule(found == expected, f"{retriever} must find exactly the documents that {access} admits.")
+            documents = _documents_of(view, _found(view, retriever, access), access)
+            rule(documents == expected, f"{retriever} must find exactly the documents that {access} admits.")
             top = _found(view, retriever, access, 1).row(0)[0]
             rule(len(top) == min(1, len(expected)), f"Access must be applied before top-k: {retriever}, {access}.")
     for retriever in shelf.retrievers:
@@ -254,8 +254,8 @@ def _check_sweep(shelf: _Shelf, first: int, second: int) -> None:
     shelf.backend.sweep({second}, gone)
     view = shelf.open(second)
     for retriever in shelf.retrievers:
-        found = _documents_of(view, _found(view, retriever, OWNER), OWNER)
-        rule(found == set(shelf.texts[second]), f"sweep() must not change the sets that are kept: {retriever}.")
+        documents = _documents_of(view, _found(view, retriever, OWNER), OWNER)
+        rule(documents == set(shelf.texts[second]), f"sweep() must not change the sets that are kept: {retriever}.")
     rule(not shelf.backend.has(first, LAYOUT), "sweep() must delete the sets that are not kept.")
 
 

@@ -34,9 +34,12 @@ def check_fuser(fuser: Fuser, rows: Sequence[tuple[Row, Row]] = FUSER_ROWS, k: i
     check_rankings(head, len(rows), 2, _highest(rows) + 1)
     for i, row in enumerate(rows):
         union = {*row[0][0], *row[1][0]}
-        found = scores_of(whole, i)
-        rule(found.keys() <= union, f"A fuser must not invent candidates: row {i} found {found.keys() - union}.")
-        rule(bool(found) == bool(union), f"A fuser must not lose every candidate: row {i}.")
+        row_scores = scores_of(whole, i)
+        rule(
+            row_scores.keys() <= union,
+            f"A fuser must not invent candidates: row {i} found {row_scores.keys() - union}.",
+        )
+        rule(bool(row_scores) == bool(union), f"A fuser must not lose every candidate: row {i}.")
         same_row(fuser.fuse(_pair([row]), k), 0, whole, i, "A batch of n must equal n batches of one")
         first = whole.row(i)[0][:2].tolist()
         rule(head.row(i)[0].tolist() == first, f"A smaller k must return the top of a larger k: row {i}.")

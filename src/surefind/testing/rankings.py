@@ -40,18 +40,20 @@ def check_rankings(rankings: Rankings, queries: int, k: int, chunks: int | None 
 
 def _check_row(ids: list[int], scores: list[float], where: str, chunks: int | None, allow: Mask) -> None:
     filled = sum(chunk_id != PAD for chunk_id in ids)
-    found = ids[:filled]
-    rule(PAD not in found, f"Padding must be at the end: {where}.")
+    filled_ids = ids[:filled]
+    rule(PAD not in filled_ids, f"Padding must be at the end: {where}.")
     rule(all(score == -np.inf for score in scores[filled:]), f"Padding must have score -inf: {where}.")
     rule(all(np.isfinite(score) for score in scores[:filled]), f"Scores must be finite numbers: {where}.")
     rule(
-        all(chunk_id >= 0 and (chunks is None or chunk_id < chunks) for chunk_id in found),
+        all(chunk_id >= 0 and (chunks is None or chunk_id < chunks) for chunk_id in filled_ids),
         f"Ids must name chunks: {where}.",
     )
-    rule(len(set(found)) == len(found), f"No chunk may be found twice: {where}.")
-    order = sorted(range(filled), key=lambda j: (-scores[j], found[j]))
+    rule(len(set(filled_ids)) == len(filled_ids), f"No chunk may be found twice: {where}.")
+    order = sorted(range(filled), key=lambda j: (-scores[j], filled_ids[j]))
     rule(order == list(range(filled)), f"Rows must be sorted by score, then by id: {where}.")
-    rule(allow.bits is None or all(allow.bits[o] for o in found), f"A chunk that is not allowed was found: {where}.")
+    rule(
+        allow.bits is None or all(allow.bits[o] for o in filled_ids), f"A chunk that is not allowed was found: {where}."
+    )
 
 
 def scores_of(rankings: Rankings, i: int) -> dict[int, float]:

@@ -83,9 +83,9 @@ def _check_masks(retriever: Retriever, index: Index, queries: Sequence[Query], e
         narrow = _search(retriever, index, queries, 1, n, allow)
         for i in range(len(queries)):
             expected = {o: s for o, s in scores_of(every, i).items() if bits[o]}
-            found = scores_of(masked, i)
-            rule(found.keys() == expected.keys(), f"A mask must leave exactly the allowed matches: query {i}.")
-            close = all(abs(found[o] - expected[o]) <= TOLERANCE for o in found)
+            row_scores = scores_of(masked, i)
+            rule(row_scores.keys() == expected.keys(), f"A mask must leave exactly the allowed matches: query {i}.")
+            close = all(abs(row_scores[o] - expected[o]) <= TOLERANCE for o in row_scores)
             rule(close, f"A mask must not change scores: query {i}.")
             rule(len(narrow.row(i)[0]) == min(1, len(expected)), f"A mask must be applied before top-k: query {i}.")
 
@@ -103,8 +103,10 @@ def _check_unseen(
         masked = _search(retriever, index, queries, n, n, allow)
         for i in range(len(queries)):
             wanted = {int(seen[o]): s for o, s in scores_of(expected, i).items()}
-            found = scores_of(masked, i)
-            same = found.keys() == wanted.keys() and all(abs(found[o] - wanted[o]) <= TOLERANCE for o in found)
+            row_scores = scores_of(masked, i)
+            same = row_scores.keys() == wanted.keys() and all(
+                abs(row_scores[o] - wanted[o]) <= TOLERANCE for o in row_scores
+            )
             rule(same, f"A mask must answer as if the other chunks did not exist: query {i}.")
 
 
@@ -153,8 +155,8 @@ def _check_reuse(
     half = retriever.build(chunks[::2], services)
     grown = built(retriever, chunks, services, Reuse(half, _places(range(n), range(0, n, 2))))
     for i in range(len(queries)):
-        found = _search(retriever, grown, queries, n, n)
-        same_row(found, i, every, i, "An index grown from an earlier one must equal one built from nothing")
+        rankings = _search(retriever, grown, queries, n, n)
+        same_row(rankings, i, every, i, "An index grown from an earlier one must equal one built from nothing")
     odd = range(1, n, 2)
     whole = retriever.build(chunks, services)
     shrunk = built(retriever, chunks[1::2], services, Reuse(whole, _places(odd, range(n))))
@@ -171,10 +173,10 @@ def _check_parts(
     n = len(chunks)
     halves = [retriever.build(chunks[start::2], services) for start in (0, 1)]
     places = [np.arange(start, n, 2, dtype=np.int32) for start in (0, 1)]
-    joined = retriever.join([Part(*one) for one in zip(halves, places, strict=True)], services)
-    found = _search(retriever, joined, queries, n, n)
+    joined = retriever.join([Part(*half) for half in zip(halves, places, strict=True)], services)
+    rankings = _search(retriever, joined, queries, n, n)
     for i in range(len(queries)):
-        same_row(found, i, every, i, "An index of parts must equal one built from nothing")
+        same_row(rankings, i, every, i, "An index of parts must equal one built from nothing")
     left = np.where(np.arange(n) % 2 == 0, np.arange(n) // 2, -1).astype(np.int32)
     rest = retriever.join([Part(retriever.build(chunks, services), left)], services)
     a, b = (_search(retriever, index, queries, len(halves[0]), len(halves[0])) for index in (rest, halves[0]))

@@ -20,10 +20,10 @@ def check_declared(stage: object, services: Services) -> None:
     """Checks the types and stability of what a stage declares besides its method (`stamp`, `uses` …)."""
     made = declared(stage)
     stamps = {made.stamp(services) for _ in range(2)}
-    rule(len(stamps) == 1 and all(type(one) is str for one in stamps), f"stamp() must be a stable str: {stage}.")
+    rule(len(stamps) == 1 and all(type(stamp) is str for stamp in stamps), f"stamp() must be a stable str: {stage}.")
     questions = made.training_questions(services)
     rule(isinstance(questions, frozenset), f"training_questions() must return a frozenset: {stage}.")
-    rule(all(isinstance(one, str) for one in questions), f"training_questions() must return str: {stage}.")
+    rule(all(isinstance(question, str) for question in questions), f"training_questions() must return str: {stage}.")
     for name in ("runs_here", "reaches", "text_only", "checks_access"):
         rule(type(getattr(made, name)) is bool, f"{name} must be true or false: {stage}.")
     rule(type(made.work) is str and bool(made.work), f"work must be a str that is not empty: {stage}.")

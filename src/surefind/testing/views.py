@@ -59,12 +59,12 @@ class MemoryView:
         return index.wording(retriever, queries, self._allow) if isinstance(index, WordedIndex) else None
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
-        one = innermost(retriever)
-        index = self.index(one)
+        inner = innermost(retriever)
+        index = self.index(inner)
         if isinstance(index, VectorIndex):
             return index.near(ids, k, self._allow)
         texts = [Query(chunk.searchable) for chunk in self.chunks(ids, access)]
-        return index.search(one, texts, k, self._allow)
+        return index.search(inner, texts, k, self._allow)
 
     def chunks(self, ids: Sequence[int], access: Access) -> list[Chunk]:
         rule(

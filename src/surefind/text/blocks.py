@@ -56,8 +56,8 @@ def structure(text: str, markup: str) -> tuple[Block, ...]:
 
 def blocks(text: str) -> list[Block]:
     """The blocks of a text, in order. Together they cover all of it, without gaps or overlaps."""
-    found = [block for window in _windows(text) for block in _parsed(text, *window)]
-    return _tiled(found, len(text)) if found else paragraphs(text)
+    parsed = [block for window in _windows(text) for block in _parsed(text, *window)]
+    return _tiled(parsed, len(text)) if parsed else paragraphs(text)
 
 
 def _windows(text: str) -> Iterator[Span]:
@@ -96,11 +96,11 @@ def _parsed(text: str, start: int, end: int) -> Iterator[Block]:
             yield block
 
 
-def _tiled(found: list[Block], end: int) -> list[Block]:
+def _tiled(parsed: list[Block], end: int) -> list[Block]:
     """Extends the blocks until they cover the text. The parser returns no blocks for link definitions: they join the
     block before them, or the first block if they come first."""
-    starts = [0, *(block.start for block in found[1:]), end]
-    return [_stretched(block, a, b) for block, (a, b) in zip(found, pairwise(starts), strict=True)]
+    starts = [0, *(block.start for block in parsed[1:]), end]
+    return [_stretched(block, a, b) for block, (a, b) in zip(parsed, pairwise(starts), strict=True)]
 
 
 def _stretched(block: Block, start: int, end: int) -> Block:

@@ -22,8 +22,8 @@ def location(places: Sequence[Place], start: int, end: int) -> str:
 
 def line_mark(places: Sequence[Place], at: int) -> Place | None:
     """The last place at or before a character, if it records a line; lines are counted from there."""
-    found = bisect_right(places, at, key=lambda place: place.start) - 1
-    return places[found] if found >= 0 and places[found].line else None
+    index = bisect_right(places, at, key=lambda place: place.start) - 1
+    return places[index] if index >= 0 and places[index].line else None
 
 
 def line_of(places: Sequence[Place], at: int, text: str, start: int) -> int:

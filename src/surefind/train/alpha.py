@@ -62,13 +62,13 @@ class _AlphaSplit:
     @classmethod
     def of(cls, material: Material, features: Callable[[Half], Floats]) -> _AlphaSplit:
         tuning, held = material.tuning, material.held
-        found = features(tuning)
+        inputs = features(tuning)
         if material.validation is None:
             rows = parts([query.family for query in tuning.queries], SEED)
-            train, validation, test = ((found[i], tuning.alphas[i]) for i in rows)
+            train, validation, test = ((inputs[i], tuning.alphas[i]) for i in rows)
             return cls(train, validation, test, folded=False)
-        chosen = np.isin(np.arange(len(found)), material.validation)
-        train, validation = ((found[i], tuning.alphas[i]) for i in (~chosen, chosen))
+        chosen = np.isin(np.arange(len(inputs)), material.validation)
+        train, validation = ((inputs[i], tuning.alphas[i]) for i in (~chosen, chosen))
         return cls(train, validation, (features(held), held.alphas), folded=True)
 
     def trials(self) -> list[tuple[Data, Data]]:
@@ -196,11 +196,11 @@ def fit_mlp(material: Material, report: OnProgress) -> Fitted:
         if score > best[0]:
             best = score, chosen, model
     report("Fitting mlp", len(grid), len(grid))
-    _, chosen, found = best
-    if found is None:
+    _, chosen, fitted = best
+    if fitted is None:
         raise ExamError("No MLP could be fitted: the vectors of the questions are not numbers. Check the encoder.")
-    metrics: dict[str, Any] = {**data.metrics(found.predict), "losses": [list(pair) for pair in found.losses]}
-    return Fitted(MLP(_doubles(found)), {**chosen, "hidden_dims": list(chosen["hidden_dims"])}, metrics)
+    metrics: dict[str, Any] = {**data.metrics(fitted.predict), "losses": [list(pair) for pair in fitted.losses]}
+    return Fitted(MLP(_doubles(fitted)), {**chosen, "hidden_dims": list(chosen["hidden_dims"])}, metrics)
 
 
 def mlp_of(data: Data, validation: Data, chosen: dict[str, Any]) -> MLP:

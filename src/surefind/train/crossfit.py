@@ -17,12 +17,12 @@ def cross_fitted(kind: str, half: Half, chosen: dict[str, Any], embed: Embed) ->
     """α of each question by `ridge`, `xgboost` or `mlp`."""
     fold = folds(len(half.queries))
     features = _features(kind, half, embed)
-    found = np.zeros(len(fold))
+    alphas = np.zeros(len(fold))
     for i in range(FOLDS):
         apart = half.taken(np.flatnonzero(fold == i))
         model = _fitted(kind, features, half.alphas, chosen, fold, i)
-        found[fold == i] = alphas_of(model, apart, embed)
-    return found
+        alphas[fold == i] = alphas_of(model, apart, embed)
+    return alphas
 
 
 def alphas_of(model: Weigher, half: Half, embed: Embed) -> Floats:

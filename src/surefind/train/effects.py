@@ -21,7 +21,7 @@ _MOST_POINTS = 300
 def effects(names: Sequence[str], features: Floats, contributions: Floats) -> dict[str, dict[str, float]]:
     """For each feature, by its mean |SHAP|, greatest first: that mean, the least and the greatest SHAP value, and the
     direction: the correlation of the feature with its SHAP values."""
-    found = {
+    by_feature = {
         name: {
             "mean": float(np.abs(own).mean()),
             "low": float(own.min()),
@@ -30,7 +30,7 @@ def effects(names: Sequence[str], features: Floats, contributions: Floats) -> di
         }
         for name, values, own in zip(names, features.T, contributions.T, strict=True)
     }
-    return dict(sorted(found.items(), key=lambda item: -item[1]["mean"]))
+    return dict(sorted(by_feature.items(), key=lambda item: -item[1]["mean"]))
 
 
 def points(names: Sequence[str], features: Floats, contributions: Floats) -> dict[str, list[list[float]]]:

@@ -47,8 +47,8 @@ def examples_of(
     plain.enable_truncation(job.max_tokens)
     plain.no_padding()
 
-    def text(one: str) -> tuple[list[int], list[int]]:
-        ids = plain.encode(one).ids
+    def text(text_given: str) -> tuple[list[int], list[int]]:
+        ids = plain.encode(text_given).ids
         return ids, [0] * len(ids)
 
     rest = margins or repeat(())
@@ -63,8 +63,10 @@ def texts_of(
 ) -> list[tuple[str, ...]]:
     """The texts that an encoder learns from: each question, its passage and its negatives."""
 
-    def negatives_of(one: Pair, others: Sequence[int]) -> list[str]:
-        found = [chunks[o].searchable for o in others]
-        return [one.negative, *found[1:]] if one.negative else found
+    def negatives_of(pair: Pair, others: Sequence[int]) -> list[str]:
+        texts = [chunks[o].searchable for o in others]
+        return [pair.negative, *texts[1:]] if pair.negative else texts
 
-    return [(one.query, one.passage, *negatives_of(one, others)) for one, others in zip(pairs, negatives, strict=True)]
+    return [
+        (pair.query, pair.passage, *negatives_of(pair, others)) for pair, others in zip(pairs, negatives, strict=True)
+    ]

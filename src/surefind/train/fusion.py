@@ -282,14 +282,14 @@ class UnreadableModel:
 def manifests(kb: KnowledgeBase) -> list[ListedFusion | UnreadableModel]:
     """All trained fusions."""
     view = kb.reader().view
-    found: list[ListedFusion | UnreadableModel] = []
+    listed: list[ListedFusion | UnreadableModel] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
         try:
             made, training = read_manifest(path, FusionReport)
         except StoreError as error:
-            found.append(UnreadableModel(path.parent.name, str(error)))
+            listed.append(UnreadableModel(path.parent.name, str(error)))
             continue
-        retrievers = [cast(Retriever, spec.make("retrieve", one.spec)) for one in made.retrievers]
+        retrievers = [cast(Retriever, spec.make("retrieve", retriever.spec)) for retriever in made.retrievers]
         changed = differences(made, training.documents, retrievers, made.depth, view)
-        found.append(ListedFusion(replace(made, files=None), tuple(changed), drift(made, training.documents, view)))
-    return found
+        listed.append(ListedFusion(replace(made, files=None), tuple(changed), drift(made, training.documents, view)))
+    return listed

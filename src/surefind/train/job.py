@@ -82,13 +82,13 @@ def start_folder(job: TrainingJob, pipeline: Pipeline) -> Path:
     if job.kind == "reranker" and "reranker" in _bundled():
         return _bundled()["reranker"]
     used = [trainable(r.model) for r in pipeline.retrieve if isinstance(r, Dense)] if job.kind == "encoder" else []
-    found = [folder for folder in (*used, _bundled().get("minilm")) if folder is not None]
-    if not found:
+    folders = [folder for folder in (*used, _bundled().get("minilm")) if folder is not None]
+    if not folders:
         raise MissingPartError(
             "Training starts from a bundled model, and the package surefind-models is not installed. "
             "Install it, or name a folder with --start."
         )
-    return found[0]
+    return folders[0]
 
 
 def trainable(model: str) -> Path | None:

@@ -40,7 +40,9 @@ class JudgedRow:
         """The row as reports show it."""
         scores = (round(value, 5) for value in (self.mean, self.low, self.high))
         tested = (self.gain, self.gain_low, self.gain_high, self.p)
-        return JudgedRow(self.name, self.spec, *scores, *(None if one is None else round(one, 5) for one in tested))
+        return JudgedRow(
+            self.name, self.spec, *scores, *(None if value is None else round(value, 5) for value in tested)
+        )
 
 
 def compare(

@@ -41,7 +41,7 @@ def keep(model: Path, place: Path, manifest: Mapping[str, object]) -> None:
 def trained_models(kb: KnowledgeBase) -> list[ListedModel | UnreadableModel]:
     """All encoders and rerankers that were trained and tested here."""
     corpus = kb.reader().fingerprint
-    found: list[ListedModel | UnreadableModel] = []
+    models: list[ListedModel | UnreadableModel] = []
     for path in sorted((kb.data / "models").glob(f"[!.]*/{RECORD}")):
         record = record_of(path.parent)
         if record.get("model") in ("encoder", "reranker") and "exam" in record:
@@ -49,15 +49,15 @@ def trained_models(kb: KnowledgeBase) -> list[ListedModel | UnreadableModel]:
                 made = from_json(ModelReport, record)
             except ValueError as error:
                 says = f"another version of Surefind trained it ({error}); train it again"
-                found.append(UnreadableModel(path.parent.name, says))
+                models.append(UnreadableModel(path.parent.name, says))
                 continue
             drift = "documents changed since it was trained" if made.corpus != corpus else ""
-            found.append(ListedModel(made, drift))
-    return found
+            models.append(ListedModel(made, drift))
+    return models
 
 
 def stopped_trainings(kb: KnowledgeBase) -> list[StoppedTraining]:
     """Trainings that were stopped and can be resumed, each with its folder."""
-    found = sorted((kb.data / "models").glob(".*.training/checkpoint.pt"))
-    names = [(path.parent.name.removeprefix(".").removesuffix(".training"), path.parent) for path in found]
+    checkpoints = sorted((kb.data / "models").glob(".*.training/checkpoint.pt"))
+    names = [(path.parent.name.removeprefix(".").removesuffix(".training"), path.parent) for path in checkpoints]
     return [StoppedTraining(name, str(folder)) for name, folder in names]

@@ -111,15 +111,15 @@ class _Data:
         """The measure of each question for each number of trees, (questions, numbers of trees)."""
         rows = self.rows(questions)
         base = np.zeros(len(rows), np.float32)
-        found = np.zeros((len(questions), len(TREES)))
+        fold_scores = np.zeros((len(questions), len(TREES)))
         half = self._half.taken(questions)
         there = self._there[questions]
         for i, trees in enumerate(TREES):
             gains = np.zeros(there.shape)
             if trees:
                 gains[there] = booster.inplace_predict(rows, iteration_range=(0, trees), base_margin=base)
-            found[:, i] = half.score(corrected(_taken(self._before, questions), gains))
-        return found
+            fold_scores[:, i] = half.score(corrected(_taken(self._before, questions), gains))
+        return fold_scores
 
     def _of(self, table: Any, question: int) -> Any:
         return table[self._ends[question] : self._ends[question + 1]]
@@ -131,7 +131,7 @@ class _Data:
 def _grades(half: Half, before: Rankings) -> Floats:
     """The gain that each candidate would have at the first rank."""
     ones = (Rankings(before.ids[:, i : i + 1], before.scores[:, i : i + 1], "", "mixed") for i in _columns(before))
-    grades = [half.judge.gains(one, half.measure.level).gains[:, :1] for one in ones]
+    grades = [half.judge.gains(ranking, half.measure.level).gains[:, :1] for ranking in ones]
     return np.concatenate(grades, axis=1) if grades else np.zeros((len(before), 0))
 
 

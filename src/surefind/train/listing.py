@@ -25,19 +25,19 @@ class TrainedThing:
 def trained_things(kb: KnowledgeBase) -> list[TrainedThing]:
     """Everything that was trained in a knowledge base."""
     corpus = kb.reader().fingerprint
-    found = []
-    for one in (*manifests(kb), *trained_models(kb)):
-        if isinstance(one, UnreadableModel):
-            found.append(TrainedThing(one.name, one.unreadable, to_json(one)))
+    things = []
+    for trained in (*manifests(kb), *trained_models(kb)):
+        if isinstance(trained, UnreadableModel):
+            things.append(TrainedThing(trained.name, trained.unreadable, to_json(trained)))
         else:
-            found.append(_listed(one.report, one.changed, one.drift))
+            things.append(_listed(trained.report, trained.changed, trained.drift))
     for stopped in stopped_trainings(kb):
         text = f"stopped: run the same command to continue, or delete {stopped.stopped}"
-        found.append(TrainedThing(stopped.name, text, to_json(stopped)))
+        things.append(TrainedThing(stopped.name, text, to_json(stopped)))
     # A prompt keeps working after documents change, unlike a fusion model, so this is only a remark.
     for prompt in prompt_reports(kb.data / "models"):
-        found.append(_listed(prompt, (), "documents changed since it was trained" if prompt.corpus != corpus else ""))
-    return found
+        things.append(_listed(prompt, (), "documents changed since it was trained" if prompt.corpus != corpus else ""))
+    return things
 
 
 def _listed(report: FusionReport | ModelReport | PromptReport, changed: tuple[str, ...], drift: str) -> TrainedThing:

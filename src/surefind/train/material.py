@@ -78,8 +78,8 @@ class Half:
     def taken(self, rows: NDArray[np.int64]) -> Half:
         """A subset of the questions."""
         queries = tuple(self.queries[i] for i in rows)
-        found, rankings = (tuple(take(r, rows) for r in lists) for lists in (self.found, self.rankings))
-        return replace(self, queries=queries, found=found, rankings=rankings, labeller=self.labeller.of(queries))
+        retrieved, rankings = (tuple(take(r, rows) for r in lists) for lists in (self.found, self.rankings))
+        return replace(self, queries=queries, found=retrieved, rankings=rankings, labeller=self.labeller.of(queries))
 
     def score(self, ranking: Rankings) -> Floats:
         """The measure of each question."""
@@ -151,14 +151,14 @@ def gather(
     documents = {document.id: document.text for document in reader.documents(OWNER)}
     queries = relocate(exam, documents)[0].queries
     _enough(exam, len(queries))
-    found = _retrieved(view, pipeline, queries, report)
-    lists = list(found)
+    retrieved = _retrieved(view, pipeline, queries, report)
+    lists = list(retrieved)
     if missing == "score":
         lists = score_missing(lists, [Query(query.text, query.id) for query in queries], pipeline.retrieve, view, OWNER)
     embedder = next((r.model for r in pipeline.retrieve if isinstance(r, Dense)), "")
     labeller = Labeller(queries, view.spans(), documents)
     places = places_of(view.spans(), documents)
-    whole = Half(queries, found, tuple(lists), measure, places, labeller, view.parents)
+    whole = Half(queries, retrieved, tuple(lists), measure, places, labeller, view.parents)
     tuning, held, validation = divided(queries, split)
     return Material(
         exam,
@@ -192,15 +192,15 @@ def _retrieved(
     """The rankings of each retriever, as deep as in a search."""
     progress: OnProgress = report or (lambda what, done, total: None)
     searches = [Query(query.text, query.id) for query in queries]
-    found = []
+    retrieved = []
     for retriever in pipeline.retrieve:
         parts = []
         for at in range(0, len(searches), _BATCH):
             progress(f"Retrieving {retriever.name}", at, len(searches))
             parts.append(view.search(retriever, searches[at : at + _BATCH], pipeline.depth, OWNER))
-        found.append(stacked(parts, pipeline.depth))
+        retrieved.append(stacked(parts, pipeline.depth))
         progress(f"Retrieving {retriever.name}", len(searches), len(searches))
-    return tuple(found)
+    return tuple(retrieved)
 
 
 def best_static(material: Material) -> tuple[Norm, Floats]:

@@ -31,15 +31,15 @@ def mine(
     """The places in `chunks` of up to `count` hard negatives for each pair, taken from the retrievers in turn, best
     first. `chunks` are all chunks of the view, in its order."""
     queries, spans = [Query(pair.query) for pair in pairs], view.spans()
-    found: list[list[list[int]]] = [[] for _ in pairs]
+    candidates: list[list[list[int]]] = [[] for _ in pairs]
     for retriever in retrievers:
         for at in range(0, len(queries), _BATCH):
             report(f"Mining with {retriever.name}", at, len(queries))
             rankings = view.search(retriever, queries[at : at + _BATCH], _DEPTH, Access.owner())
             for i in range(len(rankings)):
-                found[at + i].append(spans.at(rankings.row(i)[0]).tolist())
+                candidates[at + i].append(spans.at(rankings.row(i)[0]).tolist())
         report(f"Mining with {retriever.name}", len(queries), len(queries))
-    return [_chosen(pair, lists, chunks, count) for pair, lists in zip(pairs, found, strict=True)]
+    return [_chosen(pair, lists, chunks, count) for pair, lists in zip(pairs, candidates, strict=True)]
 
 
 def _chosen(pair: Pair, lists: Sequence[Sequence[int]], chunks: Sequence[Chunk], count: int) -> list[int]:

@@ -124,7 +124,7 @@ _OURS = re.compile(r"(?:^|\.)((?:words|positions|types|norm|pooler|head|layers\.
 def _name(text: str) -> str:
     """`/body/layers.0/up/MatMul_quant` and `body.layers.0.up.bias` -> `layers.0.up`, `layers.0.up.bias`."""
     plain = re.sub(r"\.(?:Gemm_)?(?:MatMul|Gemm)(?:_quant)?$", "", text.strip("/").replace("/", "."))
-    return found[1] if (found := _OURS.search(plain)) else plain
+    return match[1] if (match := _OURS.search(plain)) else plain
 
 
 # ---------------------------------------------------------------- from Hugging Face's names

@@ -81,13 +81,13 @@ def gather_pairs(
 ) -> list[Pair]:
     """All pairs, each question once per document, in an order that depends on the documents alone."""
     made: dict[tuple[str, str], Pair] = {}
-    for source in (one for one in sources if one != "llm"):
-        found = {
+    for source in (name for name in sources if name != "llm"):
+        pairs = {
             "exam": lambda: _from_exam(shelf, tuning, places),
             "headings": lambda: _from_headings(shelf),
             "links": lambda: _from_links(shelf, documents),
         }[source]()
-        for pair in found:
+        for pair in pairs:
             if len(pair.text) >= _SHORTEST:
                 made.setdefault((_plain(pair.query), pair.document), pair)
     return list(made.values())

@@ -184,14 +184,14 @@ class ListwiseTrainer:
         return system, log
 
     def _retrieve(self) -> Rankings:
-        found = self.pipeline.found(
+        rankings = self.pipeline.found(
             [Query(query.text, query.id) for query in self.queries],
             self.pipeline.depth,
             self._view,
             self.kb.services,
             OWNER,
         )
-        return Rankings(found.ids[:, : self.stage.top], found.scores[:, : self.stage.top], found.source)
+        return Rankings(rankings.ids[:, : self.stage.top], rankings.scores[:, : self.stage.top], rankings.source)
 
     def _chunks(self, head: Sequence[int]) -> list[Chunk]:
         return self._view.chunks(head, OWNER)
@@ -239,13 +239,13 @@ class ListwiseTrainer:
         )
         (answer,) = ask(self.kb.services, self.stage.model, [messages], schema=_SCHEMA, max_tokens=_MAX_TOKENS)
         self.kb.services.llm.meter.check()
-        found = {} if isinstance(answer, SurefindError) else read_object(answer.text) or {}
-        written = found.get("system_prompt")
+        answer_object = {} if isinstance(answer, SurefindError) else read_object(answer.text) or {}
+        written = answer_object.get("system_prompt")
         usable = isinstance(written, str) and len(written) >= 20 and len(written.split()) <= 2 * _WORDS
         return PromptFailure(
             query=self.queries[failure.row].text,
             gap=round(failure.gap, 4),
-            failure_analysis=str(found.get("failure_analysis", ""))[:2000],
+            failure_analysis=str(answer_object.get("failure_analysis", ""))[:2000],
             system_prompt=str(written).strip() if usable else "",
         )
 

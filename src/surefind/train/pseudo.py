@@ -25,13 +25,13 @@ def margins_of(
 ) -> list[tuple[float, ...]]:
     """The margins of each pair over its negatives, which are places in `chunks`."""
     reader = bundled_reader(_TOKENS)
-    found = []
+    margins = []
     for at, (pair, others) in enumerate(zip(pairs, negatives, strict=True)):
         report("Labelling", at, len(pairs))
         passage = Chunk(pair.document, 0, len(pair.text), pair.text, context=pair.title)
         written = [Chunk("", 0, len(pair.negative), pair.negative)] if pair.negative else []
         rivals = [*written, *(chunks[place] for place in others[len(written) :])]
         own, *rest = reader.score(pair.query, [passage, *rivals]).tolist()
-        found.append(tuple(own - other for other in rest))
+        margins.append(tuple(own - other for other in rest))
     report("Labelling", len(pairs), len(pairs))
-    return found
+    return margins

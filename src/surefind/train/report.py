@@ -174,11 +174,11 @@ class ExamplesReport(PromptReport):
 
 def prompt_reports(folder: Path) -> list[ListwiseReport | ExamplesReport]:
     """The reports of all trained prompts in the folder of the models."""
-    found: list[ListwiseReport | ExamplesReport] = []
+    reports: list[ListwiseReport | ExamplesReport] = []
     for path, data in saved_prompts(folder):
         try:
             weighs = data.get("step") == "llm_weights"
-            found.append(from_json(ExamplesReport, data) if weighs else from_json(ListwiseReport, data))
+            reports.append(from_json(ExamplesReport, data) if weighs else from_json(ListwiseReport, data))
         except ValueError as error:
             raise unreadable(path, error) from None
-    return found
+    return reports

@@ -88,8 +88,8 @@ class _Loss:
         return self._loss([self._features(column) for column in (columns[:3] if self._three else columns)], labels)
 
     def _features(self, texts: Sequence[str]) -> dict[str, Any]:
-        found = self._read([self._prompt + text for text in texts])
-        return {key: value.to(self._device) if hasattr(value, "to") else value for key, value in found.items()}
+        features = self._read([self._prompt + text for text in texts])
+        return {key: value.to(self._device) if hasattr(value, "to") else value for key, value in features.items()}
 
 
 def _losses() -> Any:

@@ -134,9 +134,9 @@ def _highest(source: Path, names: Sequence[str], feeds: Sequence[Feed]) -> dict[
     for name in names:
         model.graph.output.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None))
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    found: dict[str, Any] = {}
+    highest_by_name: dict[str, Any] = {}
     for feed in feeds:
         for name, value in zip(names, session.run(list(names), dict(feed)), strict=True):
             highest = np.abs(value).max(axis=(0, 1))
-            found[name] = np.maximum(found[name], highest) if name in found else highest
-    return found
+            highest_by_name[name] = np.maximum(highest_by_name[name], highest) if name in highest_by_name else highest
+    return highest_by_name

@@ -77,7 +77,7 @@ def _weighed(
         corpus=material.view.fingerprint,
         pipeline=material.joined,
         questions=TuningQuestions(len(half.queries)),
-        examples=tuple(WeighedQuestion(one.query, dict(one.weights)) for one in weighed),
+        examples=tuple(WeighedQuestion(example.query, dict(example.weights)) for example in weighed),
         use=f"{material.joined} >> llm_weights(examples={name})" if weighed else "",
     )
     if weighed:

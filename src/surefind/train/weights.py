@@ -44,13 +44,13 @@ def train_weights(
     missing = "score" if missing == "auto" else missing
     material = gather(kb, exam, retrieve, measure, missing, report)
     progress: OnProgress = report or (lambda what, done, total: None)
-    found = []
+    tried = []
     for i, norm in enumerate(NORMS):
         progress("Searching weights", i, len(NORMS))
         weights, score = search(material.tuning, norm)
-        found.append((score, -i, norm, weights))
+        tried.append((score, -i, norm, weights))
     progress("Searching weights", len(NORMS), len(NORMS))
-    tuned, _, norm, weights = max(found, key=lambda row: row[:2])
+    tuned, _, norm, weights = max(tried, key=lambda row: row[:2])
 
     held = material.held
     joined = material.joined

@@ -135,18 +135,18 @@ class Tuner:
 
     def run(self, contenders: Sequence[Contender]) -> Tuned:
         """Races the contenders, the current configuration first, then small steps around the winner, and confirms."""
-        found = self.found
-        found.contenders = list(contenders)
+        progress = self.found
+        progress.contenders = list(contenders)
         try:
             self._race("all candidates", list(contenders))
-            if found.winner is not None and self.held and not self._late():
-                steps = near(found.winner)
-                self._race("around the best", distinct([contenders[0], found.winner, *steps]))
-            if found.winner is not None and self.held:
-                found.confirmed = self._confirm(found.winner, contenders[0])
+            if progress.winner is not None and self.held and not self._late():
+                steps = near(progress.winner)
+                self._race("around the best", distinct([contenders[0], progress.winner, *steps]))
+            if progress.winner is not None and self.held:
+                progress.confirmed = self._confirm(progress.winner, contenders[0])
         finally:
-            found.seconds = time.monotonic() - self._begun
-        return found
+            progress.seconds = time.monotonic() - self._begun
+        return progress
 
     def _race(self, stage: str, contenders: list[Contender]) -> None:
         contenders = self._within(contenders)
@@ -192,7 +192,9 @@ class Tuner:
     def _described(self, contenders: Sequence[Contender]) -> tuple[list[str], list[str]]:
         """The pipelines and layouts, as the prior knows them."""
         own = self._bench.kb.settings.layout
-        return [str(one.pipeline) for one in contenders], [str(one.layout or own) for one in contenders]
+        return [str(contender.pipeline) for contender in contenders], [
+            str(contender.layout or own) for contender in contenders
+        ]
 
     def _settle(self, contenders: Sequence[Contender], race: Race) -> None:
         """Takes a faster finalist that is as good, if there is one. Only those that are as good are timed."""
@@ -202,7 +204,7 @@ class Tuner:
         equal = [finalists[i] for i in chosen.equals]
         timed = self._bench.latency(Plan(tuple(equal), self._timing_exam(), (self._measure,)))
         latency = dict(zip(chosen.equals, timed, strict=True))
-        reranked = [bool(one.pipeline.rerank) for one in finalists]
+        reranked = [bool(finalist.pipeline.rerank) for finalist in finalists]
         self.found.winner = finalists[fastest(chosen, latency, reranked)]
 
     def _within(self, contenders: Sequence[Contender]) -> list[Contender]:

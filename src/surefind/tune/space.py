@@ -39,18 +39,22 @@ def current(settings: Settings) -> Contender:
 def pipelines(settings: Settings) -> list[Pipeline]:
     """The pipelines of surefind.toml, and the grid over its encoder."""
     now = list(settings.pipelines.values())
-    dense = next((str(r) for one in now for r in one.retrieve if isinstance(r, Dense)), "dense")
+    dense = next((str(r) for pipeline in now for r in pipeline.retrieve if isinstance(r, Dense)), "dense")
     fused = [Pipeline.of([word, dense], fuser) for word in _WORDS for fuser in _FUSERS]
-    plain = [Pipeline.of([one]) for one in (*_WORDS, dense)] + fused
-    usual = [one for one in plain if not any(isinstance(r, BM25) and str(r) != str(BM25()) for r in one.retrieve)]
-    reranked = [replace(one, rerank=(_reranker(text),)) for one in usual for text in _RERANKERS]
+    plain = [Pipeline.of([retriever]) for retriever in (*_WORDS, dense)] + fused
+    usual = [
+        pipeline
+        for pipeline in plain
+        if not any(isinstance(r, BM25) and str(r) != str(BM25()) for r in pipeline.retrieve)
+    ]
+    reranked = [replace(pipeline, rerank=(_reranker(text),)) for pipeline in usual for text in _RERANKERS]
     return [*now, *plain, *reranked]
 
 
 def candidates(settings: Settings, named: Sequence[Contender] = (), layouts: Sequence[Layout] = ()) -> list[Contender]:
     """The configurations of a race, the current one first; with `named` pipelines, these instead of the grid. Without
     `layouts`, the layout of the settings alone."""
-    tried = list(named) or [Contender(one.name or short(one), one) for one in pipelines(settings)]
+    tried = list(named) or [Contender(pipeline.name or short(pipeline), pipeline) for pipeline in pipelines(settings)]
     own = [current(settings), *(replace(each, layout=None) for each in tried)]
     other = [
         Contender(f"{layout} | {each.name}", each.pipeline, layout)
@@ -91,8 +95,10 @@ def near(contender: Contender) -> list[Contender]:
             ]
     named = [Contender(short(one), replace(one, name=""), contender.layout) for one in found]
     if contender.layout is not None:
-        named = [replace(one, name=f"{contender.layout} | {one.name}") for one in named]
-    return [one for one in distinct(named) if str(one) != str(contender)]
+        named = [
+            replace(contender_near, name=f"{contender.layout} | {contender_near.name}") for contender_near in named
+        ]
+    return [contender_near for contender_near in distinct(named) if str(contender_near) != str(contender)]
 
 
 def _reranker(text: str) -> CrossEncoder:

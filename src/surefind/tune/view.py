@@ -25,7 +25,7 @@ _MAX_LISTED = 5
 
 def lines(standing: Standing) -> Iterator[str]:
     """The standing after a block, for the terminal or a log."""
-    race, names = standing.race, [one.name for one in standing.contenders]
+    race, names = standing.race, [contender.name for contender in standing.contenders]
     asked = int(race.questions.max())
     alive = f"{len(race.alive)} of {len(names)} candidates left"
     times = f"{standing.seconds:.0f} s, at most {standing.left:.0f} s more"
@@ -44,16 +44,16 @@ def lines(standing: Standing) -> Iterator[str]:
         yield f"  dropped against {leader}: {', '.join(first)}{more}"
 
 
-def leaderboard(found: Tuned) -> Table:
+def leaderboard(tuned: Tuned) -> Table:
     """The survivors and the last that were dropped, best first."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("configuration", overflow="fold")
-    table.add_column(f"{found.measure}", justify="right", no_wrap=True)
+    table.add_column(f"{tuned.measure}", justify="right", no_wrap=True)
     table.add_column("questions", justify="right", no_wrap=True)
     table.add_column("", no_wrap=True)
-    for row in rows(found)[: 4 * _MAX_LISTED]:
+    for row in rows(tuned)[: 4 * _MAX_LISTED]:
         table.add_row(row.name, f"{row.mean:.3f}", str(row.questions), row.status)
     return table
 
@@ -70,42 +70,44 @@ class CandidateRow:
     """What became of it; empty for a survivor that did not win."""
 
 
-def rows(found: Tuned) -> list[CandidateRow]:
+def rows(tuned: Tuned) -> list[CandidateRow]:
     """Every candidate with its mean, the questions it was asked, and what became of it. Survivors come first."""
     every: dict[str, CandidateRow] = {}
-    for contenders, race in found.races:
+    for contenders, race in tuned.races:
         dropped = {drop.candidate: drop for drop in race.drops}
-        for i, one in enumerate(contenders):
+        for i, candidate in enumerate(contenders):
             if not race.questions[i]:
                 continue
             drop = dropped.get(i)
             status = f"dropped: {drop.difference:+.3f} against {contenders[drop.leader].name}" if drop else ""
             mean, asked = round(float(race.means[i]), 5), int(race.questions[i])
-            every[str(one)] = CandidateRow(one.name, str(one.pipeline), str(one.layout or ""), mean, asked, status)
-    winner = str(found.winner)
+            every[str(candidate)] = CandidateRow(
+                candidate.name, str(candidate.pipeline), str(candidate.layout or ""), mean, asked, status
+            )
+    winner = str(tuned.winner)
     if winner in every:
         every[winner] = replace(every[winner], status="winner")
     order = {"winner": 0, "": 1}
     return sorted(every.values(), key=lambda row: (order.get(row.status, 2), -row.mean))
 
 
-def result(found: Tuned) -> Iterator[str]:
+def result(tuned: Tuned) -> Iterator[str]:
     """What was found, how sure it is, and what to do."""
-    for name, reason in list(found.over.items())[:_MAX_LISTED]:
+    for name, reason in list(tuned.over.items())[:_MAX_LISTED]:
         yield f"Over a limit: {name} ({reason})."
-    if len(found.over) > _MAX_LISTED:
-        yield f"Over a limit: {len(found.over) - _MAX_LISTED} more."
-    if found.winner is None or found.recommendation is None:
+    if len(tuned.over) > _MAX_LISTED:
+        yield f"Over a limit: {len(tuned.over) - _MAX_LISTED} more."
+    if tuned.winner is None or tuned.recommendation is None:
         yield "No block of questions was finished, so there is no best configuration yet."
         return
-    names = [one.name for one in found.finalists]
-    early = f" ({found.stopped})" if found.stopped else ""
-    yield f"Best so far: {found.winner.name}{early}." if found.stopped else f"Best: {found.winner.name}."
-    yield describe(names, found.recommendation, collections())
-    if found.confirmed is not None:
-        yield confirmation(found.winner.name, found.confirmed, found.measure, found.kept)
-    elif found.few and not found.stopped:
-        yield unconfirmed(found.winner.name, found.few, found.kept)
+    names = [finalist.name for finalist in tuned.finalists]
+    early = f" ({tuned.stopped})" if tuned.stopped else ""
+    yield f"Best so far: {tuned.winner.name}{early}." if tuned.stopped else f"Best: {tuned.winner.name}."
+    yield describe(names, tuned.recommendation, collections())
+    if tuned.confirmed is not None:
+        yield confirmation(tuned.winner.name, tuned.confirmed, tuned.measure, tuned.kept)
+    elif tuned.few and not tuned.stopped:
+        yield unconfirmed(tuned.winner.name, tuned.few, tuned.kept)
 
 
 def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> str:
@@ -131,20 +133,20 @@ def unconfirmed(name: str, questions: int, same: bool) -> str:
     return f"{can}. {cannot}. {done}.{way}"
 
 
-def as_json(found: Tuned) -> dict[str, Any]:
+def as_json(tuned: Tuned) -> dict[str, Any]:
     """The result for `--json`."""
-    confirmed = found.confirmed
+    confirmed = tuned.confirmed
     return {
-        "measure": found.measure,
+        "measure": tuned.measure,
         "winner": None
-        if found.winner is None
+        if tuned.winner is None
         else {
-            "name": found.winner.name,
-            "spec": str(found.winner.pipeline),
-            "layout": str(found.winner.layout or ""),
+            "name": tuned.winner.name,
+            "spec": str(tuned.winner.pipeline),
+            "layout": str(tuned.winner.layout or ""),
         },
-        "rows": to_json(rows(found)),
-        "over": found.over,
+        "rows": to_json(rows(tuned)),
+        "over": tuned.over,
         "confirmed": None
         if confirmed is None
         else {
@@ -155,9 +157,9 @@ def as_json(found: Tuned) -> dict[str, Any]:
             "p": confirmed.p,
             "better": confirmed.better,
         },
-        "few": found.few,
-        "stopped": found.stopped,
-        "seconds": round(found.seconds, 1),
+        "few": tuned.few,
+        "stopped": tuned.stopped,
+        "seconds": round(tuned.seconds, 1),
     }
 
 

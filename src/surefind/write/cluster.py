@@ -64,8 +64,8 @@ def connect(address: str) -> Any:
 
 def _check_port(address: str) -> None:
     """Raises `OSError` if nothing listens at HOST:PORT. Ray itself would wait for minutes."""
-    host, found, port = address.removeprefix("ray://").rpartition(":")
-    if found and port.isdigit():
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
         with socket.create_connection((host, int(port)), timeout=_CONNECT):
             pass
 

@@ -119,8 +119,8 @@ class Intake:
         """Brings the catalogue up to date with a source, or only with its files below the path `below`. `stale_for` is
         the reason if its files could not be fetched again; `elsewhere` holds the real paths that other sources read."""
         missed = Missed()
-        found = scan(source.root, self.files, self.reading.find, missed, elsewhere, below)
-        entries = [entry for entry in found if not below or _within(entry.relative, below)]
+        entries_found = scan(source.root, self.files, self.reading.find, missed, elsewhere, below)
+        entries = [entry for entry in entries_found if not below or _within(entry.relative, below)]
         if source.origin:
             self._note_left_out(source, missed, result)
         known = self.catalogue.files(source, self.base, below)
@@ -308,8 +308,10 @@ def _complaints(tried: ProblemRow, taken: Prepared) -> list[ProblemRow]:
     for inside, reason in taken.complaints:
         reasons.setdefault(printable(inside), []).append(reason)
     return [
-        replace(tried, path=f"{tried.file}/{inside}" if inside else tried.file, reason="; ".join(dict.fromkeys(found)))
-        for inside, found in reasons.items()
+        replace(
+            tried, path=f"{tried.file}/{inside}" if inside else tried.file, reason="; ".join(dict.fromkeys(complaints))
+        )
+        for inside, complaints in reasons.items()
     ]
 
 

@@ -150,8 +150,10 @@ def _depth(value: Any) -> int:
     level, depth = [value], -1
     while level:
         depth += 1
-        found = [one for one in level if isinstance(one, dict | list)]
-        level = [item for one in found for item in (one.values() if isinstance(one, dict) else one)]
+        nested = [item_here for item_here in level if isinstance(item_here, dict | list)]
+        level = [
+            item for container in nested for item in (container.values() if isinstance(container, dict) else container)
+        ]
     return depth
 
 

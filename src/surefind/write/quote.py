@@ -76,5 +76,5 @@ def paid_extractor(retriever: Retriever) -> Extractor | None:
 
 def offline(retriever: Retriever) -> Retriever:
     """Returns the innermost retriever with a rule-based extractor, which can be timed free of charge."""
-    found: Any = innermost(retriever)
-    return cast(Retriever, replace(found, extract="phrases") if paid_extractor(found) else found)
+    inner: Any = innermost(retriever)
+    return cast(Retriever, replace(inner, extract="phrases") if paid_extractor(inner) else inner)

@@ -80,11 +80,11 @@ class Sources:
             if self.reading.find(entry.relative):
                 return
             seen[type_of(entry.relative)] += 1
-        found = f"its {sum(seen.values())} files are {listing(seen)}" if seen else "it holds no files"
+        held = f"its {sum(seen.values())} files are {listing(seen)}" if seen else "it holds no files"
         if missed.skipped:
-            found += "; skipped: " + "; ".join(f"{name} {reason}" for name, reason in missed.skipped[:_MAX_LISTED])
+            held += "; skipped: " + "; ".join(f"{name} {reason}" for name, reason in missed.skipped[:_MAX_LISTED])
         raise SourceError(
-            f"There is nothing to index in {path}: {found}. Known types: {', '.join(self.reading.readers.suffixes())}."
+            f"There is nothing to index in {path}: {held}. Known types: {', '.join(self.reading.readers.suffixes())}."
         )
 
     def read_elsewhere(self, source: Source, dropped: Sequence[Source]) -> set[str]:
@@ -92,11 +92,11 @@ class Sources:
         by links. Empty unless `follow_links = "anywhere"`: only then can a link lead to another source."""
         if self.files.follow_links != "anywhere":
             return set()
-        gone = {one.id for one in dropped} - {source.id}
-        sources = [one for one in self.catalogue.sources() if one.id not in gone]
-        roots = {one.id: os.path.realpath(one.root) for one in sources}
+        gone = {dropped_source.id for dropped_source in dropped} - {source.id}
+        sources = [known_source for known_source in self.catalogue.sources() if known_source.id not in gone]
+        roots = {known_source.id: os.path.realpath(known_source.root) for known_source in sources}
         taken = set(roots.values())
-        for earlier in takewhile(lambda one: one.id != source.id, sources):
+        for earlier in takewhile(lambda known_source: known_source.id != source.id, sources):
             missed = Missed()
             others = taken - {roots[earlier.id]}
             deque(scan(earlier.root, self.files, self.reading.find, missed, others), maxlen=0)

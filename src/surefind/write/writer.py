@@ -108,15 +108,24 @@ class Writer:
         problems: list[Uncut] = []
         for batch in batches(self._reported(made, len(uncut)), lambda pair: pair[1].size):
             with self.catalogue.transaction():
-                for version, one in batch:
-                    if one.refused and not skip:
+                for version, cut_document in batch:
+                    if cut_document.refused and not skip:
                         advice = "Change the document or the limit."
-                        raise SourceError(f"{one.document} {one.refused}, while {self.layout} cut it. {advice}")
-                    self.backend.write([Delta(str(self.layout), version, one.chunks)])
-                    if one.missed:
+                        raise SourceError(
+                            f"{cut_document.document} {cut_document.refused}, while {self.layout} cut it. {advice}"
+                        )
+                    self.backend.write([Delta(str(self.layout), version, cut_document.chunks)])
+                    if cut_document.missed:
                         self.catalogue.versions.reread_file(version)
-                    if one.missed or one.refused:
-                        problems.append(Uncut(version, one.document, one.missed or one.refused, bool(one.refused)))
+                    if cut_document.missed or cut_document.refused:
+                        problems.append(
+                            Uncut(
+                                version,
+                                cut_document.document,
+                                cut_document.missed or cut_document.refused,
+                                bool(cut_document.refused),
+                            )
+                        )
         return problems
 
     def _reported(self, made: Iterable[tuple[int, Cut]], total: int) -> Iterator[tuple[int, Cut]]:
@@ -172,12 +181,15 @@ class Writer:
     def sweep(self) -> None:
         """Deletes all but the last `keep` generations, except those that a reader, in any process, still uses."""
         generations = self.catalogue.generations()
-        keep = {one.contents for one in generations[-self.keep :]}
+        keep = {generation.contents for generation in generations[-self.keep :]}
         keep.add(self.catalogue.snapshot_id())
         with contextlib.ExitStack() as held:
-            old = [one for one in generations if one.contents not in keep]
-            unused = {one.number: held.enter_context(lease.sweeping(self.data, one.number)) for one in old}
-            keep |= {one.contents for one in old if not unused[one.number]}
+            old = [generation for generation in generations if generation.contents not in keep]
+            unused = {
+                generation.number: held.enter_context(lease.sweeping(self.data, generation.number))
+                for generation in old
+            }
+            keep |= {generation.contents for generation in old if not unused[generation.number]}
             gone = self.catalogue.sweep(keep)
             self.backend.sweep(keep, gone)
 

@@ -51,10 +51,10 @@ def necessary(questions: Sequence[Question], ask: Ask, find: Find) -> list[str]:
 
 def answers(reply: str, gold: str) -> bool:
     """Whether the model found the answer: one contains the other, or they share most of their words."""
-    found = read_object(reply)
-    if not found or found.get("answerable") is not True or not isinstance(found.get("answer"), str):
+    answer = read_object(reply)
+    if not answer or answer.get("answerable") is not True or not isinstance(answer.get("answer"), str):
         return False
-    given, wanted = words(found["answer"]), words(gold)
+    given, wanted = words(answer["answer"]), words(gold)
     if not given or not wanted:
         return False
     if find_answer(" ".join(wanted), " ".join(given)) or find_answer(" ".join(given), " ".join(wanted)):

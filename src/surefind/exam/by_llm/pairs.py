@@ -40,8 +40,8 @@ def entities_of(passages: Sequence[SourcePassage], services: Services) -> dict[S
     except MissingPartError:
         return {passage: entities_by_rule(passage) for passage in passages}
     return {
-        passage: _most_frequent(mention.name for mention in found.mentions if mention.type in _TYPES)
-        for passage, found in zip(passages, read, strict=True)
+        passage: _most_frequent(mention.name for mention in extraction.mentions if mention.type in _TYPES)
+        for passage, extraction in zip(passages, read, strict=True)
     }
 
 

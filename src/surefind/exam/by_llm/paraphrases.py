@@ -60,21 +60,21 @@ def write_paraphrases(
     headings = [h for document in corpus.documents for h in corpus.headings(document) if clean_heading(h.text)]
     headings.sort(key=lambda h: hashlib.blake2b(f"{seed}\0{h.document.id}\0{h.text}".encode(), digest_size=8).digest())
     fitting = ((heading, gold) for heading in headings if (gold := judged(corpus, heading)))
-    found: dict[frozenset[str], ExamQuery] = {}
+    questions: dict[frozenset[str], ExamQuery] = {}
     tried = 0
-    while len(found) < wanted and tried < _TRIED * wanted:
+    while len(questions) < wanted and tried < _TRIED * wanted:
         if report:
-            report("Rewording headings", len(found), wanted)
-        wave = list(islice(fitting, min(_WAVE, wanted - len(found), _TRIED * wanted - tried)))
+            report("Rewording headings", len(questions), wanted)
+        wave = list(islice(fitting, min(_WAVE, wanted - len(questions), _TRIED * wanted - tried)))
         if not wave:
             break
         tried += len(wave)
         for (heading, gold), text in zip(wave, _asked(kb, [heading for heading, _ in wave], model), strict=True):
             if text and _usable(corpus, heading, text):
-                found.setdefault(frozenset(terms(text)), _query(kb, text, heading, gold, model))
+                questions.setdefault(frozenset(terms(text)), _query(kb, text, heading, gold, model))
     if report:
         report("Rewording headings", wanted, wanted)
-    return list(found.values())
+    return list(questions.values())
 
 
 def _asked(kb: KnowledgeBase, headings: Sequence[Heading], model: str) -> list[str]:

@@ -66,8 +66,8 @@ def read_questions(
     reply: str, passages: Sequence[SourcePassage], shared: Sequence[str] = ()
 ) -> tuple[list[Question], list[str]]:
     """The usable questions in a reply, and the reasons why the others are not."""
-    found = read_object(reply)
-    rows = found.get("questions") if found else None
+    parsed = read_object(reply)
+    rows = parsed.get("questions") if parsed else None
     if not isinstance(rows, list):
         return [], ["no JSON in the model's answer"]
     made: list[Question] = []

@@ -170,10 +170,10 @@ class QuestionWriter:
         return (item[0] for item in drawn([(p,) for p in self.material], "sf1h", self.plan.seed))
 
     def _pairs(self, family: str) -> Iterator[PassagePair | SourcePassage]:
-        found = pairs(self._entities(), cross=family == "mf2h")
-        if not found:
+        candidates = pairs(self._entities(), cross=family == "mf2h")
+        if not candidates:
             self._written.refused[f"no two {self.plan.passages} for {family} share an entity"] += 1
-        shared = {pair.passages: pair for pair in found}
+        shared = {pair.passages: pair for pair in candidates}
         return (shared[item] for item in drawn(list(shared), family, self.plan.seed))  # type: ignore[index]
 
     def _entities(self) -> dict[SourcePassage, tuple[str, ...]]:
@@ -216,9 +216,9 @@ class QuestionWriter:
                 self._written.refused["the model did not answer"] += 1
                 continue
             sources, shared = ((item,), ()) if isinstance(item, SourcePassage) else (item.passages, item.shared)
-            found, refused = read_questions(reply, sources, shared)
+            questions, refused = read_questions(reply, sources, shared)
             self._written.refused.update(refused)
-            made += found
+            made += questions
         return made
 
     def _checked(self, family: str, questions: Sequence[Question]) -> list[Question]:
@@ -251,7 +251,7 @@ class QuestionWriter:
         self.kb.build_for([retriever])
         view = self.kb.reader().view
         rankings = view.search(retriever, [Query(q.text) for q in questions], _FOUND, Access.owner())
-        found = []
+        hits_by_query = []
         for i, question in enumerate(questions):
             chunks = view.chunks(rankings.row(i)[0].tolist(), Access.owner())
             others = [
@@ -261,8 +261,8 @@ class QuestionWriter:
                 and find_answer(question.answer, chunk.text)
                 and not any(p.overlaps(chunk.document, chunk.start, chunk.end) for p in question.passages)
             ]
-            found.append(others[:_SINGLES])
-        return found
+            hits_by_query.append(others[:_SINGLES])
+        return hits_by_query
 
     def _ask(
         self, prompts: Sequence[Sequence[Message]], schema: Mapping[str, Any], most: int, what: str = ""
@@ -299,8 +299,8 @@ class QuestionWriter:
         """The first sentence of the other passage that names a shared entity."""
         text = self._texts[passage.document]
         names = re.compile("|".join(map(re.escape, shared)) or "$^", re.IGNORECASE)
-        found = names.search(text, passage.start, passage.end)
-        at = found.start() if found else passage.start
+        match = names.search(text, passage.start, passage.end)
+        at = match.start() if match else passage.start
         start, end = next(span for span in sentence_spans(text, passage.start, passage.end) if span[0] <= at < span[1])
         body = text[start:end]
         return start + len(body) - len(body.lstrip()), start + len(body.rstrip())

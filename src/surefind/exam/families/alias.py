@@ -14,15 +14,15 @@ from surefind.types import Document
 
 
 def alias(corpus: ExamDocuments) -> Drafts:
-    found: dict[frozenset[str], dict[str, tuple[str, Document]]] = defaultdict(dict)
+    by_terms: dict[frozenset[str], dict[str, tuple[str, Document]]] = defaultdict(dict)
     for document in corpus.documents:
         for name in _names(document):
             own = frozenset(terms(name))
             if own and own != frozenset(terms(document.title)) and "/" not in name and is_prose(name):
-                found[own].setdefault(document.id, (name, document))
+                by_terms[own].setdefault(document.id, (name, document))
     titles = {frozenset(terms(document.title)) for document in corpus.documents}
     drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
-    for own, documents in found.items():
+    for own, documents in by_terms.items():
         if len(documents) == 1 and own not in titles:
             ((name, document),) = documents.values()
             judgment = corpus.judge(document, 0, len(document.text))

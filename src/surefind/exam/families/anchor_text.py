@@ -27,16 +27,16 @@ _Target = tuple[str, str]
 
 def anchor_text(corpus: ExamDocuments) -> Drafts:
     pages = {without_suffix(document.id): document for document in corpus.documents}
-    found: dict[frozenset[str], dict[_Target, str]] = defaultdict(dict)
+    by_terms: dict[frozenset[str], dict[_Target, str]] = defaultdict(dict)
     for document in corpus.documents:
         for match in _LINK.finditer(document.text) if "](" in document.text else ():
             text = clean_heading(plain(readable(match[1])))
             target = pages.get(without_suffix(linked_path(document.id, match[2]))) if match[2] else None
             if text and target and target.id != document.id and _can_ask(text):
-                found[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
+                by_terms[frozenset(terms(text))].setdefault((target.id, (match[3] or "").lower()), text)
     by_id = {document.id: document for document in corpus.documents}
     drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
-    for targets in found.values():
+    for targets in by_terms.values():
         if len({document_id for document_id, _ in targets}) == 1:
             (document_id, anchor), text = max(targets.items())  # a section before the whole document
             drafts[document_id].append(QuestionSeed(text, partial(_ask, corpus, text, by_id[document_id], anchor)))
@@ -53,8 +53,8 @@ def _can_ask(text: str) -> bool:
 
 def _span(corpus: ExamDocuments, document: Document, anchor: str) -> tuple[int, int]:
     """The section whose heading gives this anchor, with those below it; the whole document if there is none."""
-    found = corpus.sections(document) if anchor else []
-    for section, end in zip(found, subtree_ends(found), strict=True):
+    document_sections = corpus.sections(document) if anchor else []
+    for section, end in zip(document_sections, subtree_ends(document_sections), strict=True):
         if slug(section.title) == anchor:
             return section.start, end
     return 0, len(document.text)

@@ -70,7 +70,7 @@ class _EntityQuestions:
     def _sentences(self, document: Document, starts: list[int]) -> Spans:
         """The sentences around the given offsets, each once; a sentence never crosses a line. A line may contain many
         entities, so its sentences are remembered."""
-        found: dict[tuple[int, int], None] = {}
+        spans_seen: dict[tuple[int, int], None] = {}
         for at in starts[:_SPANS]:
             left = document.text.rfind("\n", 0, at) + 1
             if (document.id, left) not in self._lines:
@@ -78,20 +78,20 @@ class _EntityQuestions:
                 end = len(document.text) if right < 0 else right
                 self._lines[document.id, left] = sentence_spans(document.text, left, end)
             spans = self._lines[document.id, left]
-            found[spans[bisect_right(spans, at, key=itemgetter(0)) - 1]] = None
-        return list(found)
+            spans_seen[spans[bisect_right(spans, at, key=itemgetter(0)) - 1]] = None
+        return list(spans_seen)
 
 
 def holders(corpus: ExamDocuments, document: Document, entity: str) -> list[Document]:
     """The documents that contain the entity of a document as whole words, in their text or title, in any case; no more
     than MAX_DOCUMENTS + 1."""
-    found = []
+    documents = []
     for other in corpus.containing(entity, document):
         if other is document or any(_contains(_lowered(text), entity.lower()) for text in (other.title, other.text)):
-            found.append(other)
-            if len(found) > MAX_DOCUMENTS:
+            documents.append(other)
+            if len(documents) > MAX_DOCUMENTS:
                 break
-    return found
+    return documents
 
 
 @lru_cache(maxsize=16)  # many names of one document are looked for in the same others

@@ -118,8 +118,8 @@ def _count(words: Sequence[str], places: Mapping[str, Sequence[int]], phrase: tu
     """How often the phrase is among the words, up to 2. Only the places of its rarest word are looked at."""
     at = min(range(len(phrase)), key=lambda at: len(places.get(phrase[at], ())))
     starts = (place - at for place in places.get(phrase[at], ()))
-    found = (start for start in starts if start >= 0 and tuple(words[start : start + len(phrase)]) == phrase)
-    return len(list(islice(found, 2)))
+    matches = (start for start in starts if start >= 0 and tuple(words[start : start + len(phrase)]) == phrase)
+    return len(list(islice(matches, 2)))
 
 
 @lru_cache(maxsize=64)  # many sentences of one document are examined in a row

@@ -27,12 +27,12 @@ _MIN_QUESTION_WORDS = 3
 
 
 def faq(corpus: ExamDocuments) -> Drafts:
-    found: dict[frozenset[str], list[tuple[str, Judgment]]] = defaultdict(list)
+    by_terms: dict[frozenset[str], list[tuple[str, Judgment]]] = defaultdict(list)
     for text, judgment in _asked(corpus):
         if count_words(text) >= _MIN_QUESTION_WORDS and is_prose(text):
-            found[frozenset(terms(text))].append((text, judgment))
+            by_terms[frozenset(terms(text))].append((text, judgment))
     drafts: dict[str, list[QuestionSeed]] = defaultdict(list)
-    for asked in found.values():
+    for asked in by_terms.values():
         if len({judgment.document for _, judgment in asked}) == 1:
             text, judgment = asked[0]
             candidate = PossibleQuestion(text, judgment.document, tuple(judgment for _, judgment in asked))

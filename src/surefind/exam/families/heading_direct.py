@@ -71,8 +71,8 @@ def clean_heading(heading: str) -> str:
 def judged(corpus: ExamDocuments, heading: Heading) -> tuple[Judgment, ...]:
     """Judgments of the heading's own section and all others that it fits; none if the question is ambiguous."""
     fitting = _fitting(corpus, heading.own)
-    found = {(h.document.id, h.start): h for h in (heading, *fitting)} if fitting else {}
-    spans = [corpus.judge(h.document, h.start, h.end) for h in found.values()]
+    headings = {(h.document.id, h.start): h for h in (heading, *fitting)} if fitting else {}
+    spans = [corpus.judge(h.document, h.start, h.end) for h in headings.values()]
     return tuple(sorted(spans, key=lambda j: (j.document, j.start or 0)))
 
 
@@ -85,8 +85,8 @@ def _fitting(corpus: ExamDocuments, wanted: frozenset[str]) -> Sequence[Heading]
         near += [headings] if headings else []
         if len(near) > MAX_DOCUMENTS:
             return ()
-    found = [[heading for heading in headings if _fits(heading, wanted)] for headings in near]
-    return [heading for headings in found for heading in headings] if all(found) else ()
+    fitting_by_list = [[heading for heading in headings if _fits(heading, wanted)] for headings in near]
+    return [heading for headings in fitting_by_list for heading in headings] if all(fitting_by_list) else ()
 
 
 def _fits(heading: Heading, wanted: frozenset[str]) -> bool:

@@ -31,8 +31,8 @@ def read_beir(folder: Path, library: Library, split: str = "test", name: str = "
             query, document, grade = fields
             if query not in texts:
                 raise ExamError(f"there is no query {query!r} in queries.jsonl")
-            found = spans.get((query, document)) if int(grade) > 0 else None
-            judged[query] += found or [library.judge(document, grade=max(0, int(grade)))]
+            golds = spans.get((query, document)) if int(grade) > 0 else None
+            judged[query] += golds or [library.judge(document, grade=max(0, int(grade)))]
         except (ValueError, ExamError) as error:
             complaints.add(number, str(error))
     complaints.refuse()
@@ -50,23 +50,23 @@ def _queries(path: Path) -> dict[str, tuple[str, str]]:
     if not path.exists():
         raise ExamError(f"{path.parent} is not a BEIR folder: it has no queries.jsonl.")
     complaints = Complaints(path)
-    found: dict[str, tuple[str, str]] = {}
+    queries: dict[str, tuple[str, str]] = {}
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
             row = read_row(line)
-            found[str(row["_id"])] = str(row["text"]), str((row.get("metadata") or {}).get("family") or "questions")
+            queries[str(row["_id"])] = str(row["text"]), str((row.get("metadata") or {}).get("family") or "questions")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             complaints.add(number, f"no _id and text ({error})")
     complaints.refuse()
-    return found
+    return queries
 
 
 def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]]:
-    found: dict[tuple[str, str], list[Judgment]] = defaultdict(list)
+    spans: dict[tuple[str, str], list[Judgment]] = defaultdict(list)
     if not path.exists():
-        return found
+        return spans
     complaints = Complaints(path)
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
@@ -77,11 +77,11 @@ def _spans(path: Path, library: Library) -> dict[tuple[str, str], list[Judgment]
                 row["corpus-id"], row.get("text", ""), row["start"], row["end"], int(row.get("score", 1)),
                 row.get("role", "answer"),
             )  # fmt: skip
-            found[row["query-id"], row["corpus-id"]].append(judgment)
+            spans[row["query-id"], row["corpus-id"]].append(judgment)
         except (ValueError, KeyError, TypeError, OverflowError, ExamError) as error:
             complaints.add(number, str(error))
     complaints.refuse()
-    return found
+    return spans
 
 
 def write_beir(exam: Exam, folder: Path) -> None:

@@ -107,12 +107,12 @@ def _json_rows(path: Path, text: str) -> Iterator[Any]:
     """Yields the rows of JSON lines, of a JSON list, or of the longest list in a JSON object."""
     if path.suffix.lower() == ".json":
         try:
-            found = read_json(text)
+            parsed = read_json(text)
         except ValueError as error:
             raise ExamError(f"{path} is not JSON ({error}). Name a file with an object a line .jsonl.") from None
-        if isinstance(found, dict):
-            found = max((value for value in found.values() if isinstance(value, list)), key=len, default=[])
-        yield from found if isinstance(found, list) else []
+        if isinstance(parsed, dict):
+            parsed = max((value for value in parsed.values() if isinstance(value, list)), key=len, default=[])
+        yield from parsed if isinstance(parsed, list) else []
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():

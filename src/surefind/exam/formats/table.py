@@ -33,7 +33,7 @@ _SEGMENT = "segment"
 
 def read_table(path: Path, library: Library, name: str = "") -> Exam:
     complaints = Complaints(path)
-    found: dict[str, tuple[Mapping[str, Any], list[Judgment], list[Judgment]]] = {}
+    rows: dict[str, tuple[Mapping[str, Any], list[Judgment], list[Judgment]]] = {}
     for number, row in _rows(path, complaints):
         try:
             if None in row:
@@ -51,16 +51,16 @@ def read_table(path: Path, library: Library, name: str = "") -> Exam:
             complaints.add(number, f"no {error}" if isinstance(error, KeyError) else str(error))
             continue
         query_id = str(row.get("id") or id_of(text))
-        if query_id in found and found[query_id][0]["query"] != text:
+        if query_id in rows and rows[query_id][0]["query"] != text:
             complaints.add(number, f"another question already has the id {query_id!r}")
             continue
-        known = found.setdefault(query_id, ({**row, "id": query_id, "query": text}, [], []))
+        known = rows.setdefault(query_id, ({**row, "id": query_id, "query": text}, [], []))
         known[1].extend(judgments)
         known[2].extend(segments)
     complaints.refuse()
-    if not found:
+    if not rows:
         raise ExamError(f"{path} contains no questions.")
-    queries = tuple(_query(*question, library) for question in found.values())
+    queries = tuple(_query(*question, library) for question in rows.values())
     return Exam(name or path.stem, queries, origin=f"import {path.name}")
 
 

@@ -43,21 +43,21 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
 def _topics(path: Path) -> dict[str, str]:
     text = read_text(path)
     if "<top" in text.lower():
-        found = {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
-        empty = [query_id for query_id, title in found.items() if not title]
+        topics = {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
+        empty = [query_id for query_id, title in topics.items() if not title]
         if empty:
             raise ExamError(f"{path} has topics without a title, so nothing was imported: {', '.join(empty[:10])}.")
-        return found
+        return topics
     complaints = Complaints(path)
-    found = {}
+    topics = {}
     for number, line in enumerate(text.splitlines(), 1):
         query_id, tab, query = line.partition("\t")
         if line.strip() and not (tab and query.strip()):
             complaints.add(number, "not 'id TAB text'")
         elif line.strip():
-            found[query_id.strip()] = query.strip()
+            topics[query_id.strip()] = query.strip()
     complaints.refuse()
-    return found
+    return topics
 
 
 def _title(body: str) -> str:

@@ -102,10 +102,10 @@ class Rarity:
     def features(self, texts: Sequence[str]) -> Floats:
         table = np.zeros((len(texts), len(_RARITY)))
         for row, text in zip(table, texts, strict=True):
-            found = [self.idf.get(word, self.unseen) for word in words(text)] or [0.0]
-            mean = sum(found) / len(found)
-            spread = (sum((value - mean) ** 2 for value in found) / len(found)) ** 0.5
-            row[:] = max(found), mean, min(found), spread, sum(v == self.unseen for v in found) / len(found)
+            values = [self.idf.get(word, self.unseen) for word in words(text)] or [0.0]
+            mean = sum(values) / len(values)
+            spread = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
+            row[:] = max(values), mean, min(values), spread, sum(v == self.unseen for v in values) / len(values)
         return table
 
 
@@ -142,7 +142,7 @@ def _of_text(texts: Sequence[str]) -> Floats:
 def _shape(ranking: Rankings) -> Floats:
     """Describes how one ranking's scores fall off. `best` is raw; the rest is scaled from the floor to the best."""
     # One kind of array, whatever the retriever gave: for each kind the function is compiled, which takes seconds.
-    scores, scaled = (np.ascontiguousarray(one, np.float64) for one in (ranking.scores, from_floor(ranking)))
+    scores, scaled = (np.ascontiguousarray(array, np.float64) for array in (ranking.scores, from_floor(ranking)))
     return np.asarray(_shapes(np.ascontiguousarray(ranking.ids), scores, scaled, _STEPS))
 
 
@@ -151,11 +151,11 @@ def _shapes(ids, scores, scaled, steps):  # type: ignore[no-untyped-def]
     """A row of `_SHAPE` for each query."""
     table = np.zeros((len(ids), 8))
     for q in range(len(ids)):
-        found = np.sum(ids[q] != PAD)
-        if not found:
+        filled = np.sum(ids[q] != PAD)
+        if not filled:
             continue
         head = np.zeros(TOP_RANKS)  # missing results count as 0
-        count = min(found, TOP_RANKS)
+        count = min(filled, TOP_RANKS)
         head[:count] = scaled[q, :count]
         total = head.sum()
         mean = total / count
@@ -166,7 +166,7 @@ def _shapes(ids, scores, scaled, steps):  # type: ignore[no-untyped-def]
             entropy -= share * np.log(max(share, 1e-12))
         table[q, 0], table[q, 1], table[q, 2] = scores[q, 0], mean, np.sqrt(spread / count)
         table[q, 3], table[q, 4] = head[0] - head[1], head[0] - head[TOP_RANKS - 1]
-        table[q, 5], table[q, 6], table[q, 7] = entropy, np.sum(head * steps), np.log1p(found)
+        table[q, 5], table[q, 6], table[q, 7] = entropy, np.sum(head * steps), np.log1p(filled)
     return table
 
 

@@ -131,10 +131,10 @@ def _look_up(ids, scores, floor, query, wanted):  # type: ignore[no-untyped-def]
             count += 1
         best = scores[row, 0] if count else 0.0
         least = scores[row, count - 1] if count else 0.0
-        found = at < width
-        table[i, 0] = scores[row, at] if found else least
+        listed = at < width
+        table[i, 0] = scores[row, at] if listed else least
         table[i, 3] = np.log(at + 1.0)
-        if found:
+        if listed:
             whole = best - least
             table[i, 2] = (scores[row, at] - least) / whole if whole > 0 else 1.0
             above = best - floor

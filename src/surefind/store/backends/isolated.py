@@ -42,9 +42,9 @@ class Isolated:
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         if not allow.count:  # everything is allowed, or nothing
             return self._index.search(retriever, queries, k, allow)
-        found = self._part(retriever, allow).search(retriever, queries, k, EVERY)
+        rankings = self._part(retriever, allow).search(retriever, queries, k, EVERY)
         places = allow.places(len(self))
-        return replace(found, ids=np.where(found.ids == PAD, PAD, places[np.maximum(found.ids, 0)]))
+        return replace(rankings, ids=np.where(rankings.ids == PAD, PAD, places[np.maximum(rankings.ids, 0)]))
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         if allow.bits is None or not allow.count:

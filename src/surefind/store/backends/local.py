@@ -64,11 +64,15 @@ class LocalBackend:
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
         table = self.table(contents, layout)
-        here = [one for one in needed(retrievers) if not self._elsewhere(one)]
-        return [one.name for one in here if self._build_one(contents, layout, table, one, services, report)]
+        here = [retriever for retriever in needed(retrievers) if not self._elsewhere(retriever)]
+        return [
+            retriever.name
+            for retriever in here
+            if self._build_one(contents, layout, table, retriever, services, report)
+        ]
 
     def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
-        specs = {PART, *(one.index_spec for one in needed(retrievers))}
+        specs = {PART, *(retriever.index_spec for retriever in needed(retrievers))}
         recorded = self.rows.indexes()
         self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
 
@@ -153,8 +157,12 @@ class LocalBackend:
 
     def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
         keys = {spec: key for key, *at, spec in self.rows.indexes() if at == [contents, layout]}
-        growing = [one for one in needed(retrievers) if implements(one, Growing) and one.index_spec in keys]
-        return [one for one in growing if self.parts.crowded(keys[one.index_spec])]
+        growing = [
+            retriever
+            for retriever in needed(retrievers)
+            if implements(retriever, Growing) and retriever.index_spec in keys
+        ]
+        return [retriever for retriever in growing if self.parts.crowded(keys[retriever.index_spec])]
 
     def compact(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
@@ -162,15 +170,15 @@ class LocalBackend:
         table = self.table(contents, layout)
         chunks_at = partial(StoredChunks, self.rows, self.rows.layout(layout), table)
         crowded = self.crowded(contents.number, layout, retrievers)
-        for one in crowded:
-            if implements(one, Growing):
-                progress = partial(report, f"Merging {one.name}")
+        for retriever in crowded:
+            if implements(retriever, Growing):
+                progress = partial(report, f"Merging {retriever.name}")
                 progress(0, len(table))
-                key = index_key(table.fingerprint, one)
-                merged = self.parts.merge(key, len(table), chunks_at, one, services, progress)
+                key = index_key(table.fingerprint, retriever)
+                merged = self.parts.merge(key, len(table), chunks_at, retriever, services, progress)
                 self.rows.record_index(merged, contents.number, layout, PART)
                 progress(len(table), len(table))
-        return [one.name for one in crowded]
+        return [retriever.name for retriever in crowded]
 
     def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, ChunkTable]]:
         """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:

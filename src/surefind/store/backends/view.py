@@ -96,18 +96,24 @@ class LocalView:
         return index.wording(retriever, queries, self.mask(access)) if implements(index, WordedIndex) else None
 
     def near(self, retriever: Retriever, ids: Sequence[int], k: int, access: Access) -> Rankings:
-        mask, one = self.mask(access), innermost(retriever)
-        index = self.index(one)
+        mask, inner = self.mask(access), innermost(retriever)
+        index = self.index(inner)
         if implements(index, VectorIndex):
             return self._as_ids(index.near(self._allowed(ids, access).tolist(), k, mask))
         texts = [Query(chunk.searchable) for chunk in self.chunks(ids, access)]
-        return self._as_ids(index.search(one, texts, k, mask))
+        return self._as_ids(index.search(inner, texts, k, mask))
 
-    def _as_ids(self, found: Rankings) -> Rankings:
+    def _as_ids(self, rankings: Rankings) -> Rankings:
         """Replaces places by ids, and puts equal scores in order of id."""
-        ids = np.where(found.ids == PAD, PAD, self.table.ids[np.maximum(found.ids, 0)]) if found.ids.size else found.ids
-        order = np.lexsort((np.where(ids == PAD, np.iinfo(np.int64).max, ids), -found.scores), axis=1)
-        return replace(found, ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(found.scores, order, 1))
+        ids = (
+            np.where(rankings.ids == PAD, PAD, self.table.ids[np.maximum(rankings.ids, 0)])
+            if rankings.ids.size
+            else rankings.ids
+        )
+        order = np.lexsort((np.where(ids == PAD, np.iinfo(np.int64).max, ids), -rankings.scores), axis=1)
+        return replace(
+            rankings, ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(rankings.scores, order, 1)
+        )
 
     # ------------------------------------------------------------ texts
 
@@ -118,7 +124,7 @@ class LocalView:
         places = self._allowed(ids, access)
         own = [(start, end) for start, end in self.table.rows[3:5, places].T.tolist()]
         spans = self._spans_of(places, around)
-        found = []
+        passages_read = []
         for span, entry in zip(own, self._entries(places, spans), strict=True):
             matched = None if span == (entry.start, entry.end) else span
             where = location(entry.places, *span) if entry.places else ""
@@ -126,8 +132,8 @@ class LocalView:
             about = Passage(
                 _chunk(entry), entry.title, entry.metadata, where, matched, *file, entry.lines, entry.version
             )
-            found.append(about)
-        return found
+            passages_read.append(about)
+        return passages_read
 
     def _spans_of(self, places: IdArray, around: int | None) -> list[tuple[int, int]]:
         """Returns the spans to read for chunks: of the passages that a search returns, or of `around` neighbours."""
@@ -149,10 +155,10 @@ class LocalView:
 
     def _entries(self, places: IdArray, spans: Sequence[tuple[int, int]] | None = None) -> list[ChunkEntry]:
         wanted = [(version, seq) for version, seq in self.table.rows[:2, places].T.tolist()]
-        found = self._rows.entries(self._layout, wanted, spans)
-        if len(found) < len(wanted):
+        entries = self._rows.entries(self._layout, wanted, spans)
+        if len(entries) < len(wanted):
             raise StoreError("This generation was deleted by a writer during the search. Search again.")
-        return found
+        return entries
 
     def parents(self, ids: IdArray) -> IdArray | None:
         parents = self.table.parents
@@ -210,8 +216,8 @@ class LocalView:
         """Returns which documents the caller may see and the filters accept. Raises `UsageError` for a metadata key
         that no visible document has; the message reveals nothing about other documents."""
         fits = self._seen(access)
-        for one in access.where:
-            fits &= self.table.columns[one.key].having(one, len(fits))
+        for condition in access.where:
+            fits &= self.table.columns[condition.key].having(condition, len(fits))
         return fits
 
     def _seen(self, access: Access) -> BoolArray:
@@ -222,10 +228,10 @@ class LocalView:
                 if not access.admits(clauses):
                     seen[documents] = False
         known = self.table.columns
-        for one in access.where:
-            if one.key not in known or (one.key != PATH and not seen[known[one.key].documents].any()):
+        for condition in access.where:
+            if condition.key not in known or (condition.key != PATH and not seen[known[condition.key].documents].any()):
                 keys = known.keys_of(seen)
-                raise UsageError(f"No document has the metadata key {one.key!r}. {choices(one.key, keys)}")
+                raise UsageError(f"No document has the metadata key {condition.key!r}. {choices(condition.key, keys)}")
         return seen
 
     def idle_rules(self) -> list[PathRule]:
@@ -243,14 +249,14 @@ class LocalView:
                 names = self.table.paths[document], self.table.names[document]
                 lists = access_lists(own.get(document, ()), names, self._rules)
                 if lists:
-                    alike.setdefault(tuple(one.groups for one in lists), []).append(document)
+                    alike.setdefault(tuple(access_list.groups for access_list in lists), []).append(document)
             self._clauses = [(clauses, np.array(documents, np.int32)) for clauses, documents in alike.items()]
         return self._clauses
 
     # ------------------------------------------------------------ indexes
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
-        return [one for one in needed(retrievers) if not self._indexes.has(self._key(one))]
+        return [retriever for retriever in needed(retrievers) if not self._indexes.has(self._key(retriever))]
 
     def ready(self, retrievers: Sequence[Retriever]) -> None:
         for retriever in retrievers:

@@ -113,14 +113,14 @@ class MilvusBackend:
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
         built = self._local.build(contents, layout, retrievers, services, report)
-        remote = {remote_spec(one): one for one in each_needed(retrievers) if is_remote(one)}
+        remote = {remote_spec(retriever): retriever for retriever in each_needed(retrievers) if is_remote(retriever)}
         table = self._local.table(contents, layout)
-        for spec, one in remote.items():
+        for spec, retriever in remote.items():
             key = record_key(contents.number, layout, spec)
             if not self._published(key, len(table)):
-                job = _Job(contents, layout, table, spec, making(one, services), one.name, report)
+                job = _Job(contents, layout, table, spec, making(retriever, services), retriever.name, report)
                 self._indexes.save(key, self._published_now(job), spec)
-                built.append(one.name)
+                built.append(retriever.name)
             self._rows.record_index(key, contents.number, layout, spec)
         return built
 
@@ -282,7 +282,7 @@ class MilvusBackend:
 
 def _sets(aliases: Sequence[str]) -> dict[str, int]:
     """Returns the number of the set of each alias."""
-    return {alias: int(found[1]) for alias in aliases if (found := _SET.search(alias))}
+    return {alias: int(match[1]) for alias in aliases if (match := _SET.search(alias))}
 
 
 def _merged(earlier: Record, present: Longs, added: Longs, first: int) -> tuple[Longs, Longs]:

@@ -31,21 +31,21 @@ class Expressions:
         """Returns the expression for the documents that the caller may read and the filters accept; empty if there is
         nothing to exclude. A filter by a key that no document has must be refused before."""
         groups = [] if access.sees_all else self._readable(access)
-        return both(*groups, *(self._accepted(one) for one in access.where))
+        return both(*groups, *(self._accepted(condition) for condition in access.where))
 
     def _readable(self, access: Access) -> list[str]:
         """The document's own list must name a group of the caller, and so must every rule that covers it, or the
         default if there is neither."""
         groups = sorted(group(name) for name in access.groups | {PUBLIC})
         closed = [place for rule in self._rules if not access.admits([rule.groups]) for place in self._covered[rule]]
-        found = [any_of("acl", groups)]
+        clauses = [any_of("acl", groups)]
         if closed:
-            found.append(f"not ({any_of('under', closed)})")
+            clauses.append(f"not ({any_of('under', closed)})")
         if any(not access.admits([one]) for one in self._default):
             ruled = [place for rule in self._rules for place in self._covered[rule]]
             own_list = f"not ({any_of('acl', [NO_LIST])})"
-            found.append(f"({own_list} or {any_of('under', ruled)})" if ruled else own_list)
-        return found
+            clauses.append(f"({own_list} or {any_of('under', ruled)})" if ruled else own_list)
+        return clauses
 
     @cached_property
     def _covered(self) -> dict[PathRule, list[int]]:
@@ -55,13 +55,13 @@ class Expressions:
             rule: sorted({place(_outermost(rule, name)) for name in names if rule.covers(name)}) for rule in self._rules
         }
 
-    def _accepted(self, one: Filter) -> str:
-        accepted = [value for value in self._table.columns[one.key].values if one.accepts(value.lower())]
-        if one.key == PATH:
+    def _accepted(self, condition: Filter) -> str:
+        accepted = [value for value in self._table.columns[condition.key].values if condition.accepts(value.lower())]
+        if condition.key == PATH:
             field, hashes = "under", [place(f"{folder}/") for folder in accepted]
         else:
-            field, hashes = "tags", [tag(one.key, value.lower()) for value in accepted]
-        if one.operator == "!=":
+            field, hashes = "tags", [tag(condition.key, value.lower()) for value in accepted]
+        if condition.operator == "!=":
             return f"not ({any_of(field, hashes)})" if hashes else ""
         return any_of(field, hashes)
 

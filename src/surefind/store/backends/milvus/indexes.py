@@ -52,8 +52,8 @@ class _Remote:
     @cached_property
     def _keys(self) -> IdArray:
         """The row of each place."""
-        found: IdArray = key_of(self._table.rows[0], self._table.rows[1])
-        return found
+        keys: IdArray = key_of(self._table.rows[0], self._table.rows[1])
+        return keys
 
     @cached_property
     def _order(self) -> tuple[IdArray, IdArray]:
@@ -89,8 +89,8 @@ class _Remote:
         expression = self._expression(allow) if asked else ""
         for at in range(0, len(asked), _QUERIES):
             some = asked[at : at + _QUERIES]
-            found = self._server.search(self._record.alias, self.kind, [vectors[i] for i in some], k, expression)
-            for i, row in zip(some, found, strict=True):
+            rows_found = self._server.search(self._record.alias, self.kind, [vectors[i] for i in some], k, expression)
+            for i, row in zip(some, rows_found, strict=True):
                 own, values = self._places([key for key, _ in row], allow), np.array([s for _, s in row], np.float32)
                 order = np.lexsort((own, -values, own == PAD))[:k]
                 order = order[own[order] != PAD]
@@ -101,10 +101,10 @@ class _Remote:
         """Returns the vectors of places."""
         places = np.unique(ids[ids != PAD])
         keys = self._keys[places].tolist()
-        found = self._server.vectors(self._record.alias, keys)
-        if len(found) < len(keys):
+        vectors = self._server.vectors(self._record.alias, keys)
+        if len(vectors) < len(keys):
             raise NotBuiltError("Milvus has lost some passages of this generation. Restore them with: surefind sync.")
-        return {place: found[key] for place, key in zip(places.tolist(), keys, strict=True)}
+        return {place: vectors[key] for place, key in zip(places.tolist(), keys, strict=True)}
 
 
 class RemoteWords(_Remote):
@@ -138,7 +138,7 @@ class RemoteWords(_Remote):
     def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
         asked = [self._asked(retriever, query) for query in queries]
         there = self._occurring({term for terms in asked for of in terms for term in of}, allow)
-        return [self._wording(retriever, one, there) for one in asked]
+        return [self._wording(retriever, analyzed, there) for analyzed in asked]
 
     def _wording(self, retriever: Any, asked: list[tuple[str, ...]], there: set[str]) -> Wording:
         """Does what `bm25` does on this machine: an unknown word counts as the rarest."""
@@ -146,9 +146,9 @@ class RemoteWords(_Remote):
         weights: dict[str, float] = {}
         words = known = 0
         for terms in filter(None, asked):  # stop words have none
-            found = {term: self._words.idf(term) for term in terms if term in there}
-            weights |= found or dict.fromkeys(terms[:1], unknown)
-            words, known = words + 1, known + bool(found)
+            weights_of = {term: self._words.idf(term) for term in terms if term in there}
+            weights |= weights_of or dict.fromkeys(terms[:1], unknown)
+            words, known = words + 1, known + bool(weights_of)
         return Wording((retriever.k1 + 1) * sum(weights.values()), words, known, weights, retriever.analyzer)
 
     def _occurring(self, terms: set[str], allow: Mask) -> set[str]:
@@ -157,8 +157,8 @@ class RemoteWords(_Remote):
         if allow.bits is None or not known:
             return set(known)
         places, _ = self._found([{self._words.number(term): 1.0} for term in known], 1, allow)
-        found = (places != PAD).any(axis=1) if places.size else np.zeros(len(known), np.bool_)
-        return {term for term, there in zip(known, found.tolist(), strict=True) if there}
+        occurring = (places != PAD).any(axis=1) if places.size else np.zeros(len(known), np.bool_)
+        return {term for term, there in zip(known, occurring.tolist(), strict=True) if there}
 
     def _asked(self, retriever: Any, query: Query) -> list[tuple[str, ...]]:
         """The terms of a query. The analyzer is the retriever's, which may treat queries differently."""

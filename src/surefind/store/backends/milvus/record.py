@@ -37,8 +37,8 @@ def remote_spec(retriever: Any) -> str:
 
 def index_spec_of(spec: str) -> str:
     """Returns the index spec in a `remote_spec`; any other spec as it is."""
-    found = re.fullmatch(rf"{_KIND}\((.*?)(, k1=[^,]*, b=[^,]*)?\)@\d+", spec)
-    return found[1] if found else spec
+    match = re.fullmatch(rf"{_KIND}\((.*?)(, k1=[^,]*, b=[^,]*)?\)@\d+", spec)
+    return match[1] if match else spec
 
 
 def short_hash(*parts: str) -> str:

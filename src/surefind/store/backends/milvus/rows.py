@@ -72,10 +72,10 @@ class DocumentFields:
         tags = dict.fromkeys(
             tag(key, item.lower()) for key, value in json.loads(member.metadata).items() for item in items_of(value)
         )
-        for what, found in (("groups", acl), ("folders", under), ("values of metadata", tags)):
-            if len(found) > CAPACITY:
+        for what, values in (("groups", acl), ("folders", under), ("values of metadata", tags)):
+            if len(values) > CAPACITY:
                 raise StoreError(
-                    f"{member.document} has {len(found)} {what}, and Milvus stores at most {CAPACITY} for a document. "
+                    f"{member.document} has {len(values)} {what}, and Milvus stores at most {CAPACITY} for a document. "
                     "Shorten them, or use the local backend."
                 )
         return cls(member.version, acl, list(under), list(tags))

@@ -141,22 +141,22 @@ class Server:
 
     def count(self, name: str, expression: str) -> int:
         """Counts the rows that an expression matches, including everything that was written before this call."""
-        found = self._call(
+        rows = self._call(
             "query", _READ, name, filter=expression, output_fields=["count(*)"], consistency_level="Strong"
         )
-        return int(found[0]["count(*)"])
+        return int(rows[0]["count(*)"])
 
     def search(
         self, name: str, kind: Vector, vectors: Sequence[Any], k: int, expression: str
     ) -> list[list[tuple[int, float]]]:
         """Returns the (id, score) of the k best rows for each vector, among those that the expression matches."""
         exact = kind == "sparse" or self.embedded
-        found = self._call(
+        rows = self._call(
             "search", _READ, name, data=list(vectors), anns_field="vector", limit=k, filter=expression,
             search_params={"metric_type": "IP", "params": {} if exact else {"ef": max(128, 2 * k)}},
             output_fields=["id"], consistency_level="Bounded",
         )  # fmt: skip
-        return [[(int(hit["id"]), float(hit["distance"])) for hit in row] for row in found]
+        return [[(int(hit["id"]), float(hit["distance"])) for hit in row] for row in rows]
 
     def vectors(self, name: str, ids: Sequence[int]) -> dict[int, Any]:
         """Returns the vectors of rows, by id."""

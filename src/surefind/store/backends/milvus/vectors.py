@@ -73,8 +73,8 @@ class PointVectors:
         return True
 
     def of(self, texts: Sequence[str]) -> list[Any]:
-        found: list[Any] = self._embedder.embed(texts).tolist()
-        return found
+        vectors: list[Any] = self._embedder.embed(texts).tolist()
+        return vectors
 
 
 def making(retriever: Retriever, services: Services) -> Making:

@@ -44,11 +44,11 @@ class MilvusView(LocalView):
         return (mask if mask is EVERY else RemoteMask(mask.bits, self._expressions.of(access))), hidden
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
-        local = super().missing([one for one in each_needed(retrievers) if not is_remote(one)])
-        remote = {remote_spec(one): one for one in each_needed(retrievers) if is_remote(one)}
+        local = super().missing([retriever for retriever in each_needed(retrievers) if not is_remote(retriever)])
+        remote = {remote_spec(retriever): retriever for retriever in each_needed(retrievers) if is_remote(retriever)}
         return [
-            *(one for one in local if not is_remote(one)),
-            *(one for spec, one in remote.items() if not self._there(spec)),
+            *(retriever for retriever in local if not is_remote(retriever)),
+            *(retriever for spec, retriever in remote.items() if not self._there(spec)),
         ]
 
     def _there(self, spec: str) -> bool:
@@ -86,8 +86,8 @@ def check_complete(server: Server, record: Record, rows: int) -> None:
             f"Milvus at {server.uri} does not have this generation. Write it again with: surefind sync."
         )
     server.load(record.collection)
-    found = server.count(record.collection, record.expression)
-    if found != rows:
+    count = server.count(record.collection, record.expression)
+    if count != rows:
         raise NotBuiltError(
-            f"Milvus has {found} passages of this generation instead of {rows}. Write them again with: surefind sync."
+            f"Milvus has {count} passages of this generation instead of {rows}. Write them again with: surefind sync."
         )

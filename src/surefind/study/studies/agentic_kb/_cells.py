@@ -117,7 +117,7 @@ def _sets(result: Result) -> list[str]:
     """The study's sets among the test questions; one of all questions if the exam has none."""
     families = result.get("families", [])
     asked = {families[i].upper() for i in result.get("test", [])} if families else set()
-    return [one for one in paper.SETS if one in asked] or [ALL]
+    return [name for name in paper.SETS if name in asked] or [ALL]
 
 
 def fits() -> Ours:
@@ -205,7 +205,7 @@ def _measured_at(result: Result, row: str) -> Mapping[str, Any]:
         always: Mapping[str, Any] = result.get(_ALWAYS, {})
         return always if row == _ALWAYS else {"T1EM": result.get(_NEVER)}
     measured: list[Mapping[str, Any]] = result.get("thresholds", [])
-    return next((one for one in measured if one["tau"] == _TAUS.get(row)), {})
+    return next((measured_row for measured_row in measured if measured_row["tau"] == _TAUS.get(row)), {})
 
 
 def at_threshold(result: Result, row: str, key: str) -> Cell:
@@ -274,9 +274,9 @@ def stages(columns: Columns) -> list[str]:
 
 
 def of_tag(result: Result, tag: str, key: str) -> Cell:
-    return next((one.get(key) for one in result.get("tags", []) if one["tag"] == tag), None)
+    return next((tagged.get(key) for tagged in result.get("tags", []) if tagged["tag"] == tag), None)
 
 
 def tags(columns: Columns, stage: str) -> list[TableLine]:
-    names = [one["tag"] for column in columns for one in column.results[stage].get("tags", [])]
+    names = [tagged["tag"] for column in columns for tagged in column.results[stage].get("tags", [])]
     return [TableLine(name) for name in dict.fromkeys(names)]

@@ -36,11 +36,11 @@ def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> d
     names = [contender.name for contender in scored.plan.contenders]
     rows = by_row(scored.scores, names)
     families = [query.family for query in scored.plan.exam.queries]
-    found = groups_of(families, rows)
+    groups = groups_of(families, rows)
     best = desk.options.winner or _winner(rows)
     return {
         **summary(scored, desk.latency(scored)),
-        "groups": found,
+        "groups": groups,
         "winner": best,
         "chosen": bool(desk.options.winner),
         "costs": _costs(desk, scored),
@@ -61,14 +61,14 @@ def _winner(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _costs(desk: RunContext, scored: Scored) -> dict[str, dict[str, float]]:
     """Seconds and dollars for a document by the names of layouts, and the share of the language model in them."""
-    found = {}
+    costs = {}
     for contender in scored.plan.contenders:
         name, ranker = contender.name.rsplit(" | ", 1)
         if ranker == DENSE:
             own = desk.bench.ingestion(contender) or 0.0
             asked, dollars = _model_share(desk, contender)
-            found[name] = {"seconds": own + asked, "model_seconds": asked, "dollars": dollars}
-    return found
+            costs[name] = {"seconds": own + asked, "model_seconds": asked, "dollars": dollars}
+    return costs
 
 
 def _model_share(desk: RunContext, contender: Contender) -> tuple[float, float]:

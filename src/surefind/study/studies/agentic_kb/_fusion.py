@@ -94,10 +94,10 @@ def _ideal(scorer: Scorer, half: Half) -> Rows:
 
 
 def _all_rows(scored: Scored, more: Rows) -> dict[str, Any]:
-    found = summary(scored)
+    summed = summary(scored)
     clusters = clusters_of(scored.plan.exam.queries)
-    made = {name: plain_row(name, scores, found["primary"], clusters) for name, scores in more.items()}
-    return {**found, "rows": {**found["rows"], **made}}
+    made = {name: plain_row(name, scores, summed["primary"], clusters) for name, scores in more.items()}
+    return {**summed, "rows": {**summed["rows"], **made}}
 
 
 # ---------------------------------------------------------------- learning α*
@@ -128,7 +128,9 @@ def _learned(desk: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
 def _material(desk: RunContext, scored: Scored, half: Half) -> tuple[Material, list[int]]:
     contender = scored.plan.contenders[0]
     tuning, held, validation = divided(half.queries, "70/15/15")
-    embedder = next(str(getattr(one, "model", "")) for one in contender.pipeline.retrieve if one.signal == "dense")
+    embedder = next(
+        str(getattr(retriever, "model", "")) for retriever in contender.pipeline.retrieve if retriever.signal == "dense"
+    )
     material = Material(
         scored.plan.exam,
         contender.pipeline,

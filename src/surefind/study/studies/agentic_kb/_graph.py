@@ -47,11 +47,11 @@ def contenders(desk: RunContext, before: Before) -> list[Contender]:
 def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     scored = desk.score(allowed, paper.WIDE)
     rows = by_row(scored.scores, [contender.name for contender in scored.plan.contenders])
-    found = summary(scored, desk.latency(scored))
+    summed = summary(scored, desk.latency(scored))
     graphs = [name for name in ROWS if name.startswith("Graph")]
-    best = best_of(found, graphs, "T1EM") or PHRASES
+    best = best_of(summed, graphs, "T1EM") or PHRASES
     return {
-        **found,
+        **summed,
         "groups": groups_of([query.family for query in scored.plan.exam.queries], rows),
         "best": best,
         "ids": [query.id for query in scored.plan.exam.queries],

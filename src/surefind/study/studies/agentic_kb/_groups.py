@@ -17,7 +17,7 @@ Groups = dict[str, dict[str, dict[str, float]]]
 def groups_of(families: Sequence[str], rows: Mapping[str, Mapping[str, Floats]]) -> Groups:
     """The means of each row over all questions, and over each of the study's sets that the exam has."""
     named = np.array([family.upper() for family in families])
-    parts = {ALL: np.full(len(named), True), **{one: named == one for one in paper.SETS}}
+    parts = {ALL: np.full(len(named), True), **{name: named == name for name in paper.SETS}}
     return {
         group: {
             row: {measure: float(values[inside].mean()) for measure, values in scores.items()}

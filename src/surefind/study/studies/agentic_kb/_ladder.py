@@ -58,8 +58,8 @@ def _tags(desk: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, lis
     """The places of the questions about documents with each tag, and the number of documents of each tag."""
     of_document = {document.id: _of(document.id, document.metadata) for document in desk.kb.documents(OWNER)}
     counts: dict[str, int] = {}
-    for found in of_document.values():
-        for tag in found:
+    for tags in of_document.values():
+        for tag in tags:
             counts[tag] = counts.get(tag, 0) + 1
     places: dict[str, list[int]] = {}
     for i, query in enumerate(queries):
@@ -71,7 +71,7 @@ def _tags(desk: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, lis
 
 
 def _of(query_id: str, metadata: Any) -> list[str]:
-    found = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
-    if isinstance(found, list | tuple):
-        return sorted({str(one) for one in found})
-    return [str(found)] if found else ["/".join(query_id.split("/")[:-1]) or "(no folder)"]
+    given = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
+    if isinstance(given, list | tuple):
+        return sorted({str(tag) for tag in given})
+    return [str(given)] if given else ["/".join(query_id.split("/")[:-1]) or "(no folder)"]

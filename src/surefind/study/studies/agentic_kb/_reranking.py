@@ -134,5 +134,5 @@ def _calibrated(rows: Sequence[Mapping[str, Any]]) -> float | None:
 
 def _tested(sure: Floats, success: Floats) -> float | None:
     """τ* by fixed-sequence testing, which keeps its promise although many thresholds are looked at."""
-    found = chosen(thresholds(sure, success > 0), paper.BETA)
-    return None if found is None or not np.isfinite(found.below) else float(found.below)
+    threshold = chosen(thresholds(sure, success > 0), paper.BETA)
+    return None if threshold is None or not np.isfinite(threshold.below) else float(threshold.below)

@@ -18,7 +18,9 @@ class Scorer:
     """Computes gold-span measures of rankings on the layout of a stage's first contender."""
 
     def __init__(self, desk: RunContext, scored: Scored, queries: Sequence[ExamQuery], measures: Sequence[str]) -> None:
-        documents = {one.id: one.text for one in desk.bench.reader(scored.plan.contenders[0]).documents(OWNER)}
+        documents = {
+            document.id: document.text for document in desk.bench.reader(scored.plan.contenders[0]).documents(OWNER)
+        }
         plan = replace(scored.plan, exam=replace(scored.plan.exam, queries=tuple(queries)))
         self._view = scored.view
         self._spans = SpanScores(plan, self._view.spans(), scored.judges[0].places, documents)

@@ -36,10 +36,10 @@ _WORST = 2
 
 def datasets(columns: Columns, stage: str) -> list[TableLine]:
     """A row for each collection: its documents, passages and questions."""
-    found = [(column.name, column.results[stage]) for column in columns]
+    results = [(column.name, column.results[stage]) for column in columns]
     return [
         TableLine(name, cells=(*(result.get(key) for key in ("documents", "passages", "questions")), None, None, None))
-        for name, result in found
+        for name, result in results
     ]
 
 

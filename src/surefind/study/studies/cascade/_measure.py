@@ -86,15 +86,15 @@ def fusions(desk: RunContext, before: Before) -> list[Contender]:
 def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """All fusions of the same candidates, and the paper's rules for when its model fails, which need no model."""
     scored = desk.score(allowed, [NDCG])
-    found = summary(scored)
+    summed = summary(scored)
     half = half_of(desk, scored, "score")
-    rules = np.array([rule_weights(text, [one.signal for one in half.found]) for text in half.texts])
+    rules = np.array([rule_weights(text, [ranking.signal for ranking in half.found]) for text in half.texts])
     scores = half.blended(rules, "minmax")
     spec = "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)"
-    by_rule = plain_row(spec, {NDCG: scores}, NDCG, np.array(found["clusters"]))
+    by_rule = plain_row(spec, {NDCG: scores}, NDCG, np.array(summed["clusters"]))
     return {
-        **found,
-        "rows": {**found["rows"], paper.RULE: by_rule},
+        **summed,
+        "rows": {**summed["rows"], paper.RULE: by_rule},
         "left_out": before.get("tuning", {}).get("left_out", {}),
     }
 

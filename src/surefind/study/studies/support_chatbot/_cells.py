@@ -16,10 +16,10 @@ def counted(columns: Columns, stage: str) -> list[TableLine]:
 
 def varied(result: Result, row: str, measure: str) -> Cell:
     """The mean, with ± the half-width of its 95% interval if the row was run several times."""
-    here, found = mean(result, row, measure), row_of(result, row) or {}
-    if here is None or "spread" not in found:
+    here, entry = mean(result, row, measure), row_of(result, row) or {}
+    if here is None or "spread" not in entry:
         return here
-    return f"{here:.1%} ± {100 * found['spread'][measure]:.1f}"
+    return f"{here:.1%} ± {100 * entry['spread'][measure]:.1f}"
 
 
 def gap(result: Result, row: str) -> Cell:

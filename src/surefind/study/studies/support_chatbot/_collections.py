@@ -19,7 +19,7 @@ KEYS = ("queries", "relevant", "chunks_512", "chunks_2048", "documents", "median
 
 def count(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Counts what the questions search. A passage without overlap begins every 512 or 2048 tokens."""
-    tokens = np.array([len(token_spans(one.text)) for one in desk.kb.documents(desk.access)] or [0])
+    tokens = np.array([len(token_spans(document.text)) for document in desk.kb.documents(desk.access)] or [0])
     relevant = [len({j.document for j in query.judgments if j.grade > 0}) for query in desk.exam.queries]
     small, large = (int(np.maximum(1, -(-tokens // size)).sum()) for size in paper.TUNED_SIZES)
     values = (

@@ -59,10 +59,10 @@ def encoders(desk: RunContext, before: Before) -> list[Contender]:
 
 def compare(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The recall of each retriever; the champion by R@50, and the best encoder."""
-    found = _scored(desk, allowed)
+    scored = _scored(desk, allowed)
     names = [contender.name for contender in allowed]
     dense = [name for name in names if name != paper.BM25]
-    return {**found, "champion": best_of(found, names, "R@50"), "encoder": best_of(found, dense, "R@50")}
+    return {**scored, "champion": best_of(scored, names, "R@50"), "encoder": best_of(scored, dense, "R@50")}
 
 
 def champion(desk: RunContext, before: Before) -> str:
@@ -94,8 +94,8 @@ def fused(desk: RunContext, before: Before) -> list[Contender]:
 
 
 def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    found = _scored(desk, allowed)
-    return {**found, "best": best_of(found, [contender.name for contender in allowed], "R@10")}
+    scored = _scored(desk, allowed)
+    return {**scored, "best": best_of(scored, [contender.name for contender in allowed], "R@10")}
 
 
 def joined(desk: RunContext, before: Before) -> list[Contender]:
@@ -107,8 +107,8 @@ def joined(desk: RunContext, before: Before) -> list[Contender]:
 
 
 def join(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    found = _scored(desk, allowed)
-    return found if len(allowed) > 1 else {**found, "left_out": {SECOND: "left out: needs a second one (--encoder)"}}
+    scored = _scored(desk, allowed)
+    return scored if len(allowed) > 1 else {**scored, "left_out": {SECOND: "left out: needs a second one (--encoder)"}}
 
 
 # ---------------------------------------------------------------- reranking
@@ -146,10 +146,10 @@ def rerank(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
     return folded(summary(scored, desk.latency(scored)))
 
 
-def folded(found: dict[str, Any]) -> dict[str, Any]:
+def folded(scored: dict[str, Any]) -> dict[str, Any]:
     """The rows of repeated runs as one: the mean of their means, and the half-width of its 95% interval (Student's t).
     The scores of each question, by which claims are tested, are those of the first run."""
-    rows = found["rows"]
+    rows = scored["rows"]
     kept = {name: row for name, row in rows.items() if _RUN not in name}
     for name, row in kept.items():
         runs = [row, *(other for key, other in rows.items() if key.startswith(f"{name}{_RUN}"))]
@@ -162,7 +162,7 @@ def folded(found: dict[str, Any]) -> dict[str, Any]:
         }
         for measure, values in means.items():
             row["measures"][measure]["mean"] = float(values.mean())
-    return {**found, "rows": kept, "runs": 1 + max((int(n.split(_RUN)[1]) for n in rows if _RUN in n), default=0)}
+    return {**scored, "rows": kept, "runs": 1 + max((int(n.split(_RUN)[1]) for n in rows if _RUN in n), default=0)}
 
 
 # ---------------------------------------------------------------- HyDE, chunk sizes
@@ -211,9 +211,9 @@ def prompt(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> di
         learnt = dict.fromkeys((paper.ONE, paper.META), NEEDS_LLM)
         return {**_scored(desk, allowed), "left_out": {**learnt, **left_out}}
     more, why = _learnt(desk, before)
-    found = _scored(desk, [*allowed, *more])
-    missing = {name: why for name in (paper.ONE, paper.META) if name not in found["rows"]}
-    return {**found, "left_out": {**missing, **left_out}}
+    scored = _scored(desk, [*allowed, *more])
+    missing = {name: why for name in (paper.ONE, paper.META) if name not in scored["rows"]}
+    return {**scored, "left_out": {**missing, **left_out}}
 
 
 def _learnt(desk: RunContext, before: Before) -> tuple[list[Contender], str]:

@@ -58,7 +58,7 @@ PLAIN, OTHER, OTHER_GPL = "as it is", "another encoder, 512", "another encoder, 
 def encoders(desk: RunContext, before: Before) -> tuple[str, str]:
     """The specs of the best encoder, and of the next one; "" if there is none."""
     best = str(before.get("encoders", {}).get("encoder") or (desk.options.encoders or ("minilm",))[0])
-    return best, next((one for one in desk.options.encoders if one != best), "")
+    return best, next((encoder for encoder in desk.options.encoders if encoder != best), "")
 
 
 def untuned(desk: RunContext, before: Before) -> list[Contender]:
@@ -74,12 +74,12 @@ def tuning_calls(desk: RunContext, before: Before) -> list[Calls]:
         return []
     texts = [len(document.text) for document in desk.kb.documents(desk.access)]
     tokens, documents = sum(texts) // _TOKENS, len(texts)
-    found = []
+    calls_made = []
     for size in paper.TUNED_SIZES:
         passages = tokens // size + documents  # each document ends with a shorter one
         calls = min(passages, -(-_MOST // _PER_PASSAGE)) + min(passages, _MOST)
-        found.append(Calls("", calls, calls * (min(size, 1000) + 250), 100 * calls))
-    return found
+        calls_made.append(Calls("", calls, calls * (min(size, 1000) + 250), 100 * calls))
+    return calls_made
 
 
 def fine_tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
@@ -92,11 +92,11 @@ def fine_tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) ->
     for row, (encoder, way, size) in wanted.items():
         why = "" if desk.options.llm or "llm" not in way.sources else NEEDS_LLM
         why = why or _why_not(encoder)
-        found = why or _trained(desk, row, encoder, way, size)
-        if isinstance(found, str):
-            left_out[row] = found
+        trained = why or _trained(desk, row, encoder, way, size)
+        if isinstance(trained, str):
+            left_out[row] = trained
         else:
-            made.append(found)
+            made.append(trained)
     scored = desk.score([*allowed, *made], MEASURES)
     missing = any(why != NEEDS_LLM for why in left_out.values() if "--encoder" not in why)
     return {**summary(scored), "left_out": left_out, "provisional": missing}
