@@ -111,7 +111,7 @@ class Writer:
         path = self.docs.parent / "draft.md"
         path.write_text(draft.file, encoding="utf-8")
         with self._timed("draft and publish"):
-            number = self.kb.publish(self.kb.draft(path, name).number)
+            number = self.kb.drafts.publish(self.kb.drafts.add(path, name).number)
         kept = draft.groups or shown[name].page.groups  # a draft without a list keeps the list of its document
         shown[name] = Shown(replace(draft, groups=kept), shown[name].file)
         self._made(number, shown)

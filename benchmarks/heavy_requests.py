@@ -107,7 +107,7 @@ def knowledge_base() -> Iterator[Path]:
             kb.sync(sample_folder())
             asked = read_table(sample_questions(), Library(kb.documents(Access.owner())))
             ExamStore(kb.data / "exams").save(asked)
-            kb.publish(kb.draft_of("long.txt", long_text(0).encode(), "long.txt").number)
+            kb.drafts.publish(kb.drafts.add_bytes("long.txt", long_text(0).encode(), "long.txt").number)
         yield folder
 
 

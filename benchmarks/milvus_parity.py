@@ -95,7 +95,7 @@ def _off(kb: KnowledgeBase, exam: Exam) -> None:
             return replace(made, average=made.average * (1 + share))
 
         SetStatistics.of = wrong  # type: ignore[method-assign, assignment]
-        kb.settings = replace(kb.settings, pipelines={"both": kb.settings.find(f"bm25(k1={1.5 + share / 1e6})")})
+        kb.use(replace(kb.settings, pipelines={"both": kb.settings.find(f"bm25(k1={1.5 + share / 1e6})")}))
         kb.build("both")
         index: Any = kb.reader().view.index(kb.pipeline().retrieve[0])  # type: ignore[attr-defined]
         assert isinstance(index, RemoteWords)

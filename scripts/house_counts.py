@@ -72,7 +72,7 @@ def paths(folder: Path) -> dict[str, str]:
             "a write": traced(lambda: kb.sync(folder / "fees.md")),
             "a search": traced(lambda: kb.search("wire", Access.owner())),
             "a bench": traced(lambda: run_bench(kb, plan, "")),
-            "a draft": traced(lambda: kb.publish(kb.draft_of("fees.md", b"A wire costs 21.").number)),
+            "a draft": traced(lambda: kb.drafts.publish(kb.drafts.add_bytes("fees.md", b"A wire costs 21.").number)),
         }
 
 

@@ -48,7 +48,7 @@ class Stress:
     def write_drafts(self) -> None:
         kb = self.kb
         draft = kb.desk.get(1)
-        kb.save(1, draft.revision, f"# Draft\n\nText {next(self.numbers)}.\n".encode())
+        kb.drafts.save(1, draft.revision, f"# Draft\n\nText {next(self.numbers)}.\n".encode())
         assert kb.desk.get(1).revision > draft.revision
 
     def repeat(self, name: str) -> None:
@@ -63,7 +63,7 @@ class Stress:
                 unexpected.append(traceback.format_exc())
 
     def run(self, closes: int, threads: int) -> None:
-        self.kb.draft_of("draft.md", b"# Draft\n\nText.\n")
+        self.kb.drafts.add_bytes("draft.md", b"# Draft\n\nText.\n")
         self.search()  # compiles the kernels
         names = ["search"] * (threads - 6) + ["sync", "warm_up", "warm_up", "write_drafts", "write_drafts", "search"]
         started = [threading.Thread(target=self.repeat, args=(name,), daemon=True) for name in names]

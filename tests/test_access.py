@@ -652,10 +652,10 @@ def test_a_draft_without_a_list_keeps_the_list_of_its_document(home: Home, name:
     home.write("docs/pay.md", "---\nacl: [hr]\n---\nsalary list")
     home.sync("docs")
     with home.open() as kb:
-        draft = kb.draft(home.write(name, "salary,list\nnew,salary\n"), "pay.md")
-        kb.publish(draft.number)
+        draft = kb.drafts.add(home.write(name, "salary,list\nnew,salary\n"), "pay.md")
+        kb.drafts.publish(draft.number)
         assert [hit.document for hit in ask(kb, "salary").hits] == []
         assert [hit.document for hit in ask(kb, "salary", groups=["hr"]).hits] == ["pay.md"]
-        opened = kb.draft(home.write("open.md", "---\nacl: [public]\n---\nsalary of nobody"), "pay.md")
-        kb.publish(opened.number)
+        opened = kb.drafts.add(home.write("open.md", "---\nacl: [public]\n---\nsalary of nobody"), "pay.md")
+        kb.drafts.publish(opened.number)
         assert [hit.document for hit in ask(kb, "salary").hits] == ["pay.md"]

@@ -80,8 +80,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
     words = ["exam", "label", "open", "--judge", "ada", "-p", "words", "-p", "counts", "--json"]
     assert surefind(*words, kb=home.folder).code == 0
     with home.open() as kb:
-        draft = kb.draft_of("guide.md", GUIDE.replace("first", "the first").encode(), author="ada")
-        kb.review(draft.number, author="ada")
+        draft = kb.drafts.add_bytes("guide.md", GUIDE.replace("first", "the first").encode(), author="ada")
+        kb.drafts.review(draft.number, author="ada")
     return home
 
 
@@ -92,7 +92,7 @@ def rights() -> Rights:
 
 def pages_of(kb: KnowledgeBase) -> dict[str, list[str]]:
     """The addresses to open, by route."""
-    (draft,) = kb.drafts()
+    (draft,) = kb.desk.waiting()
     kept = kb.history("guide.md")[0].number
     reports = {path.parent.name: "benchmark" for path in kb.data.glob("reports/*/report.json")}
     reports |= {path.parent.name: "study" for path in kb.data.glob("studies/*/study.json")}

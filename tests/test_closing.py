@@ -42,7 +42,7 @@ def small(home: Home) -> Home:
         lambda kb: kb.history("docs/1.md"),
         lambda kb: kb.generations(),
         lambda kb: kb.desk.waiting(),
-        lambda kb: kb.draft_of("new.md", b"# New\n\nText.\n"),
+        lambda kb: kb.drafts.add_bytes("new.md", b"# New\n\nText.\n"),
         lambda kb: kb.refresh() or kb.reader(),
         lambda kb: kb.compact(),
         lambda kb: kb.rollback(1),
@@ -61,7 +61,7 @@ def test_parts_taken_before_close_say_that_it_was_closed(small: Home) -> None:
     kb = small.open()
     catalogue, desk, reader = kb.catalogue, kb.desk, kb.reader()
     calls = (catalogue.generation, desk.count, lambda: reader.documents(Access.public()))
-    kb.draft_of("new.md", b"# New\n\nText.\n")  # before that, the desk has no file
+    kb.drafts.add_bytes("new.md", b"# New\n\nText.\n")  # before that, the desk has no file
     for call in calls:
         call()
     kb.close()

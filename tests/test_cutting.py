@@ -90,11 +90,11 @@ def test_draft_that_cannot_be_cut_is_not_published(home: Home) -> None:
     home.sync("docs")
     new = home.write("new.md", "hang alpha")
     with home.open() as kb:
-        number = kb.draft(new, "a.md").number
+        number = kb.drafts.add(new, "a.md").number
         with pytest.raises(SourceError, match=r"^a\.md takes more than 4 s .*; reading was stopped, while "):
-            kb.publish(number)
+            kb.drafts.publish(number)
     with home.open() as kb:
-        assert [version.number for version in kb.drafts()] == [number]
+        assert [version.number for version in kb.desk.waiting()] == [number]
         assert [document.text for document in kb.documents(Access.owner())] == ["fine alpha"]
     assert home.found("alpha") == ["a.md"]
     assert home.sync().unchanged == 1

@@ -39,7 +39,7 @@ def base(home: Home) -> Home:
     home.sync("docs")
     draft = home.write("draft.md", "# Draft\n\nwritten by hand")
     with home.open() as kb:
-        kb.draft(draft, "open.md")
+        kb.drafts.add(draft, "open.md")
     return home
 
 
@@ -79,7 +79,7 @@ READS: dict[str, Callable[[Any], Any]] = {
     "earlier": lambda kb: kb.reader_of(1).search("alpha", Access.public(), kb.pipeline("words")).hits,
     "documents": lambda kb: kb.documents(Access.of("hr")),
     "access": decisions,
-    "drafts": lambda kb: (kb.generations(), kb.drafts(), kb.history("open.md")),
+    "drafts": lambda kb: (kb.generations(), kb.desk.waiting(), kb.history("open.md")),
     "changes": lambda kb: (compare(kb.catalogue), compare_texts(kb.catalogue, "open.md")),
 }
 

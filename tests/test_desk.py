@@ -151,9 +151,9 @@ def test_threads_share_a_desk(desk: Desk) -> None:
 
 def test_drafts_are_saved_while_a_sync_holds_the_writers_lock(fees: Home) -> None:
     with writer_lock(fees.folder / ".surefind"), fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
         for at in range(1, 20):
-            kb.save(number, at, f"A wire costs {21 + at}.".encode(), "ada")
+            kb.drafts.save(number, at, f"A wire costs {21 + at}.".encode(), "ada")
         assert kb.desk.get(number).revision == 20
 
 
@@ -251,12 +251,12 @@ def test_two_approvals_where_the_settings_say_two(tmp_path: Path) -> None:
 
 def test_number_of_approvals_follows_the_settings(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 1.", author="ada").number
-        kb.review(number, author="ada")
-        assert kb.approve(number, 1, "bob").state == "approved"
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 1.", author="ada").number
+        kb.drafts.review(number, author="ada")
+        assert kb.drafts.approve(number, 1, "bob").state == "approved"
         fees.configure(WORDS + "\n[desk]\napprovals = 2\n")
         assert kb.reload() and kb.desk.get(number).state == "in review"
-        assert kb.approve(number, 1, "cleo").state == "approved"
+        assert kb.drafts.approve(number, 1, "cleo").state == "approved"
 
 
 def test_comments_are_on_lines_of_a_revision(desk: Desk) -> None:
@@ -280,10 +280,10 @@ def test_comments_are_on_lines_of_a_revision(desk: Desk) -> None:
 
 def test_version_has_the_author_of_the_draft_and_the_log_says_who_approved(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
-        kb.review(number, author="ada")
-        kb.approve(number, 1, "bob")
-        generation = kb.publish(number, approvals=1)
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
+        kb.drafts.review(number, author="ada")
+        kb.drafts.approve(number, 1, "bob")
+        generation = kb.drafts.publish(number, approvals=1)
         assert kb.history("fees.md")[0].author == "ada"
         assert kb.desk.get(number).state == "published"
         assert kb.desk.events(number)[-1].what == f"published revision 1 in generation {generation}, approved by bob"
@@ -291,9 +291,9 @@ def test_version_has_the_author_of_the_draft_and_the_log_says_who_approved(fees:
 
 def test_publishing_without_the_approvals_that_it_needs_is_refused(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
         with pytest.raises(UsageError, match="needs 1 approval before it is published, and has 0"):
-            kb.publish(number, approvals=1)
+            kb.drafts.publish(number, approvals=1)
         assert kb.catalogue.generation() == 1
     assert surefind("draft", "publish", str(number), "--approved", kb=fees.folder).code == 2
     assert surefind("draft", "publish", str(number), kb=fees.folder).code == 0
@@ -301,13 +301,13 @@ def test_publishing_without_the_approvals_that_it_needs_is_refused(fees: Home) -
 
 def test_revision_that_nobody_read_is_not_published(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 1.", author="ada").number
-        kb.save(number, 1, b"A wire costs 2.", "bob")
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 1.", author="ada").number
+        kb.drafts.save(number, 1, b"A wire costs 2.", "bob")
         with pytest.raises(ConflictError, match="has revision 2 now, and you read revision 1"):
-            kb.publish(number, revision=1)
+            kb.drafts.publish(number, revision=1)
         assert surefind("draft", "publish", str(number), "--revision", "1", kb=fees.folder).code == 2
         assert kb.desk.get(number).state == "draft"
-        kb.publish(number, revision=2)
+        kb.drafts.publish(number, revision=2)
         assert kb.desk.get(number).state == "published"
 
 
@@ -316,31 +316,31 @@ def test_save_during_publishing_is_kept_and_based_on_what_was_published(
 ) -> None:
     commit = Catalogue.commit
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
 
         def and_somebody_saves(self: Catalogue, *given: object) -> int:
             with fees.open() as other:
-                other.save(number, 1, b"A wire costs 22.", "bob")
+                other.drafts.save(number, 1, b"A wire costs 22.", "bob")
             return commit(self, *given)  # type: ignore[arg-type]
 
         monkeypatch.setattr(Catalogue, "commit", and_somebody_saves)
-        kb.publish(number)
+        kb.drafts.publish(number)
         monkeypatch.undo()
         assert [d.text for d in kb.documents(Access.public())] == ["A wire costs 21."]
         assert (kb.desk.get(number).state, kb.desk.get(number).revision) == ("draft", 2)
-        kb.publish(number)
+        kb.drafts.publish(number)
         assert [d.text for d in kb.documents(Access.public())] == ["A wire costs 22."]
 
 
 def test_publisher_that_was_killed_after_its_commit_is_completed(fees: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
         with monkeypatch.context() as patch:
             patch.setattr(Desk, "published", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                kb.publish(number)
+                kb.drafts.publish(number)
         assert kb.desk.get(number).state == "draft"
-        assert kb.publish(number) == 2, "no second generation"
+        assert kb.drafts.publish(number) == 2, "no second generation"
         assert kb.desk.get(number).state == "published"
         assert kb.catalogue.generation() == 2
 
@@ -348,7 +348,7 @@ def test_publisher_that_was_killed_after_its_commit_is_completed(fees: Home, mon
 @pytest.mark.parametrize("seconds", [0.5, 1.2, 2.0])
 def test_killed_publisher_loses_neither_the_draft_nor_the_document(fees: Home, seconds: float) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
     words = ["-m", "surefind", "draft", "publish", str(number), "--kb", str(fees.folder)]
     process = subprocess.Popen([sys.executable, *words], start_new_session=True)
     time.sleep(seconds)
@@ -357,25 +357,25 @@ def test_killed_publisher_loses_neither_the_draft_nor_the_document(fees: Home, s
     with fees.open() as kb:
         assert kb.desk.revision(number).data == b"A wire costs 21."
         if kb.desk.get(number).state != "published":
-            kb.publish(number)
+            kb.drafts.publish(number)
         assert [d.text for d in kb.documents(Access.public())] == ["A wire costs 21."]
         assert list(kb.desk.problems()) == []
 
 
 def test_draft_keeps_the_access_list_and_on_demand_the_metadata_of_its_document(fees: Home) -> None:
     with fees.open() as kb:
-        plain = kb.draft_of("pay.md", b"The salary is 2.", author="x")
-        assert not kb.may_read_draft(plain.number, Access.public())
-        assert kb.may_read_draft(plain.number, Access.of("hr"))
-        kept = kb.draft_of("proposal.md", b"The salary is 3.", "pay.md", "x", keep_metadata=True)
+        plain = kb.drafts.add_bytes("pay.md", b"The salary is 2.", author="x")
+        assert not kb.drafts.may_read(plain.number, Access.public())
+        assert kb.drafts.may_read(plain.number, Access.of("hr"))
+        kept = kb.drafts.add_bytes("proposal.md", b"The salary is 3.", "pay.md", "x", keep_metadata=True)
         assert kb.desk.revision(kept.number).data == b"The salary is 3.", "its author learns no metadata"
-        kb.publish(kept.number)
+        kb.drafts.publish(kept.number)
         (document,) = kb.documents(Access.of("hr"))[1:]
         assert (document.text, document.acl, document.metadata["owner"]) == ("The salary is 3.", ("hr",), "ada")
-        opened = kb.draft_of("pay.md", b"---\nacl: [public]\n---\nThe salary is 4.", author="x")
-        assert not kb.may_read_draft(opened.number, Access.public()), "the document is restricted until then"
-        kb.publish(opened.number)
-        assert kb.may_read_draft(opened.number, Access.public())
+        opened = kb.drafts.add_bytes("pay.md", b"---\nacl: [public]\n---\nThe salary is 4.", author="x")
+        assert not kb.drafts.may_read(opened.number, Access.public()), "the document is restricted until then"
+        kb.drafts.publish(opened.number)
+        assert kb.drafts.may_read(opened.number, Access.public())
 
 
 @pytest.mark.parametrize(
@@ -389,17 +389,17 @@ def test_draft_keeps_the_access_list_and_on_demand_the_metadata_of_its_document(
 def test_hostile_names_are_refused(fees: Home, name: str, document: str) -> None:
     with fees.open() as kb:
         with pytest.raises(SourceError, match=r"must be|cannot be called"):
-            kb.draft_of(name, b"text", document)
-        assert kb.drafts() == []
+            kb.drafts.add_bytes(name, b"text", document)
+        assert kb.desk.waiting() == []
 
 
 def test_broken_file_is_refused_and_the_revision_before_stays(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
         with pytest.raises(SourceError, match=r"fees\.pdf"):
-            kb.save(number, 1, b"%PDF-1.7 nothing of a PDF", "ada", "fees.pdf")
+            kb.drafts.save(number, 1, b"%PDF-1.7 nothing of a PDF", "ada", "fees.pdf")
         with pytest.raises(SourceError, match=r"new\.pdf") as refused:
-            kb.draft_of("new.pdf", b"%PDF-1.7 nothing of a PDF")
+            kb.drafts.add_bytes("new.pdf", b"%PDF-1.7 nothing of a PDF")
         assert "/tmp" not in str(refused.value)
         assert kb.desk.get(number).revision == 1
 
@@ -407,14 +407,18 @@ def test_broken_file_is_refused_and_the_revision_before_stays(fees: Home) -> Non
 def test_any_kept_version_can_be_restored(fees: Home) -> None:
     with fees.open() as kb:
         first = kb.history("fees.md")[0].number
-        kb.publish(kb.draft_of("fees.md", b"---\nstatus: new\n---\nA wire costs 21.", author="ada").number)
+        kb.drafts.publish(
+            kb.drafts.add_bytes("fees.md", b"---\nstatus: new\n---\nA wire costs 21.", author="ada").number
+        )
         second = kb.history("fees.md")[0].number
-        draft = kb.restore(first, "bob")
+        draft = kb.drafts.restore(first, "bob")
         assert kb.desk.events(draft.number)[0].what == f"made the draft from version {first}"
-        kb.publish(draft.number)
+        kb.drafts.publish(draft.number)
         assert [d.text for d in kb.documents(Access.public())] == ["# Fees\n\nA wire costs 20.\n"]
-        assert kb.source_of(second)[2] == b"---\nstatus: new\n---\nA wire costs 21.", "the file that was published"
-        kb.publish(kb.restore(second).number)
+        assert kb.drafts.source_of(second)[2] == b"---\nstatus: new\n---\nA wire costs 21.", (
+            "the file that was published"
+        )
+        kb.drafts.publish(kb.drafts.restore(second).number)
         (document,) = kb.documents(Access.public())
         assert (document.text, document.metadata) == ("A wire costs 21.", {"status": "new"})
 
@@ -425,9 +429,9 @@ def test_restored_version_is_the_same_document(home: Home) -> None:
     home.sync("docs")
     with home.open() as kb:
         (before,) = kb.documents(Access.owner())
-        draft = kb.restore(kb.history("a.md")[0].number)
-        kb.save(draft.number, 1, kb.desk.revision(draft.number).data + b"more\n")
-        kb.publish(draft.number)
+        draft = kb.drafts.restore(kb.history("a.md")[0].number)
+        kb.drafts.save(draft.number, 1, kb.desk.revision(draft.number).data + b"more\n")
+        kb.drafts.publish(draft.number)
         (after,) = kb.documents(Access.owner())
     assert after == Document(
         before.id, before.text + "more\n", before.title, before.format, before.metadata, before.acl, after.places
@@ -453,7 +457,7 @@ def repository(fees: Home) -> Path:
 def test_each_publish_is_a_commit_with_its_author(fees: Home, repository: Path) -> None:
     with fees.open() as kb:
         for text in (b"A wire costs 21.", b"A wire costs 22."):
-            kb.publish(kb.draft_of("x.md", text, "prices/fees list.md", "Ada <ada>\nLovelace").number)
+            kb.drafts.publish(kb.drafts.add_bytes("x.md", text, "prices/fees list.md", "Ada <ada>\nLovelace").number)
     log = _git(repository, "log", "--format=%an|%s").splitlines()
     assert log == ["Ada ada Lovelace|Publish prices/fees list.md"] * 2
     assert _git(repository, "show", "HEAD:prices/fees list.md") == "A wire costs 22."
@@ -463,8 +467,8 @@ def test_each_publish_is_a_commit_with_its_author(fees: Home, repository: Path) 
 def test_path_that_leads_out_of_the_repository_is_refused_and_the_publish_stays(fees: Home, repository: Path) -> None:
     (repository / "link").symlink_to(fees.folder)
     with fees.open() as kb:
-        number = kb.draft_of("x.md", b"hostile", "link/x.md", "eve").number
-        kb.publish(number)
+        number = kb.drafts.add_bytes("x.md", b"hostile", "link/x.md", "eve").number
+        kb.drafts.publish(number)
         assert kb.desk.get(number).state == "published"
         assert "could not commit to git" in kb.desk.events(number)[-1].what
     assert not (fees.folder / "x.md").exists()
@@ -473,7 +477,7 @@ def test_path_that_leads_out_of_the_repository_is_refused_and_the_publish_stays(
 def test_failing_git_is_reported_by_the_command(fees: Home) -> None:
     fees.configure(f'{WORDS}\n[desk]\ngit = "nowhere"\n')
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
     ran = surefind("draft", "publish", str(number), kb=fees.folder)
     assert ran.code == 0 and "not the top folder of a git repository" in ran.err
 
@@ -483,7 +487,7 @@ def test_failing_git_is_reported_by_the_command(fees: Home) -> None:
 
 def test_doctor_finds_damage_in_the_desk(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 21.", author="ada").number
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada").number
     path = fees.folder / ".surefind" / "desk.db"
     with sqlite3.connect(path) as db:
         db.execute("UPDATE blobs SET data = 'A wire costs 99.' WHERE data = ?", (b"A wire costs 21.",))
@@ -496,19 +500,19 @@ def test_doctor_finds_damage_in_the_desk(fees: Home) -> None:
     assert checks["drafts"]["status"] == "failed"
     path.write_bytes(b"not a database" * 500)
     with KnowledgeBase.open(fees.folder) as kb, pytest.raises(Exception, match=r"The desk in .*desk\.db is damaged"):
-        kb.drafts()
+        kb.desk.waiting()
 
 
 def test_restored_version_keeps_the_access_list_that_it_inherited(fees: Home) -> None:
     with fees.open() as kb:
-        inherited = kb.draft_of("pay.md", b"The salary is 2.", author="x").number
-        kb.publish(inherited)
+        inherited = kb.drafts.add_bytes("pay.md", b"The salary is 2.", author="x").number
+        kb.drafts.publish(inherited)
         version = kb.history("pay.md")[0].number
-        kb.publish(kb.draft_of("pay.md", b"---\nacl: [public]\n---\nNothing.", author="x").number)
-        restored = kb.restore(version, "x").number
+        kb.drafts.publish(kb.drafts.add_bytes("pay.md", b"---\nacl: [public]\n---\nNothing.", author="x").number)
+        restored = kb.drafts.restore(version, "x").number
         assert kb.desk.revision(restored).acl == ("hr",)
-        assert not kb.may_read_draft(restored, Access.public())
-        kb.publish(restored)
+        assert not kb.drafts.may_read(restored, Access.public())
+        kb.drafts.publish(restored)
         assert [(d.text, d.acl) for d in kb.documents(Access.owner()) if d.id == "pay.md"] == [
             ("The salary is 2.", ("hr",))
         ]
@@ -517,18 +521,18 @@ def test_restored_version_keeps_the_access_list_that_it_inherited(fees: Home) ->
 @pytest.mark.parametrize("keeps", [False, True])
 def test_rebase_opens_no_draft_of_a_document_that_was_opened(fees: Home, keeps: bool) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("pay.md", b"The salary is 2.", author="x", keep_metadata=keeps).number
-        kb.publish(kb.draft_of("pay.md", b"---\nacl: [public]\n---\nNothing.", author="x").number)
-        kb.rebase(number, "x")
+        number = kb.drafts.add_bytes("pay.md", b"The salary is 2.", author="x", keep_metadata=keeps).number
+        kb.drafts.publish(kb.drafts.add_bytes("pay.md", b"---\nacl: [public]\n---\nNothing.", author="x").number)
+        kb.drafts.rebase(number, "x")
         assert (kb.desk.revision(number).acl, kb.desk.revision(number).data) == (("hr",), b"The salary is 2.")
-        assert not kb.may_read_draft(number, Access.public())
-        kb.publish(number)
+        assert not kb.drafts.may_read(number, Access.public())
+        kb.drafts.publish(number)
         assert not [d for d in kb.documents(Access.public()) if "salary" in d.text]
 
 
 def test_rebase_follows_a_document_that_was_restricted(fees: Home) -> None:
     with fees.open() as kb:
-        number = kb.draft_of("fees.md", b"A wire costs 3.", author="x").number
-        kb.publish(kb.draft_of("fees.md", b"---\nacl: [hr]\n---\nA wire costs 4.", author="x").number)
-        kb.rebase(number, "x")
+        number = kb.drafts.add_bytes("fees.md", b"A wire costs 3.", author="x").number
+        kb.drafts.publish(kb.drafts.add_bytes("fees.md", b"---\nacl: [hr]\n---\nA wire costs 4.", author="x").number)
+        kb.drafts.rebase(number, "x")
         assert kb.desk.revision(number).acl == ("hr",) and kb.desk.revision(number).data == b"A wire costs 3."

@@ -268,7 +268,7 @@ def test_doctor_names_damage_of_the_desk_and_its_mark(home: Home) -> None:
     home.write("docs/fees.md", "# Fees\n\nA wire costs 20.\n")
     home.sync("docs")
     with home.open() as kb:
-        kb.draft_of("fees.md", b"A wire costs 21.", author="ada")
+        kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada")
     path = home.folder / ".surefind" / "desk.db"
     whole = path.read_bytes()
     path.write_bytes(whole.replace(b"made the draft", b"made the craft"))

@@ -510,7 +510,7 @@ def test_publishing_a_draft_is_gated(gated: Home) -> None:
     questions = [query(f"{i}", f"condor {word}", Judgment("condor.md")) for i, word in enumerate(ANIMALS)]
     save(gated, Exam("zoo", tuple(questions)))
     with gated.open() as kb:
-        number = kb.draft(gated.write("drafts/condor.md", "Nothing."), "condor.md").number
+        number = kb.drafts.add(gated.write("drafts/condor.md", "Nothing."), "condor.md").number
     ran = surefind("draft", "publish", str(number), kb=gated.folder)
     assert ran.code == 1
     assert "The gate refused the new documents: zoo v2" in ran.err
@@ -520,12 +520,12 @@ def test_publishing_a_draft_is_gated(gated: Home) -> None:
 
 def test_refused_draft_stays_a_draft(gated: Home) -> None:
     with gated.open() as kb:
-        number = kb.draft(gated.write("drafts/condor.md", "Nothing."), "condor.md").number
+        number = kb.drafts.add(gated.write("drafts/condor.md", "Nothing."), "condor.md").number
 
         with pytest.raises(GateError):
-            kb.publish(number, gate=_never)
-        assert [(draft.number, draft.state) for draft in kb.drafts()] == [(number, "draft")]
-        assert kb.publish(number, gate=always_open) == 2
+            kb.drafts.publish(number, gate=_never)
+        assert [(draft.number, draft.state) for draft in kb.desk.waiting()] == [(number, "draft")]
+        assert kb.drafts.publish(number, gate=always_open) == 2
         assert kb.history("condor.md")[0].state == "published"
 
 
@@ -557,7 +557,7 @@ def test_gate_sees_both_generations_and_searches_see_the_first(gated: Home) -> N
 def test_python_call_without_a_gate_is_refused_if_the_settings_require_one(gated: Home) -> None:
     remove(gated, "condor")
     with gated.open() as kb:
-        for call in (lambda: kb.sync(), lambda: kb.retire("falcon.md"), lambda: kb.publish(1)):
+        for call in (lambda: kb.sync(), lambda: kb.retire("falcon.md"), lambda: kb.drafts.publish(1)):
             with pytest.raises(UsageError, match="gate = true, and this call has no gate"):
                 call()
         assert kb.sync(gate=ExamGate(kb)).removed == 1
@@ -651,7 +651,7 @@ def test_process_killed_at_the_gate_changes_nothing_for_readers(gated: Home) -> 
 def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) -> None:
     with gated.open() as kb:
         generation, size = kb.catalogue.generation(), _files_of(gated)
-        number = kb.draft(gated.write("drafts/new.md", "Nothing."), "condor.md").number
+        number = kb.drafts.add(gated.write("drafts/new.md", "Nothing."), "condor.md").number
         found = preview(kb, number, Access.owner())
         assert found.drift is not None and found.drift.worse
         assert {change.rank_after for change in found.drift.worse} == {None}
@@ -667,7 +667,7 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
 def test_preview_says_which_answers_a_draft_rewrites(gated: Home) -> None:
     """A rank says nothing about the answer: a text of 12 weeks and one of 14 are found alike."""
     with gated.open() as kb:
-        number = kb.draft(
+        number = kb.drafts.add(
             gated.write("drafts/new.md", page("condor").replace("something", "grass")), "condor.md"
         ).number
         found = preview(kb, number, Access.owner()).drift
@@ -694,7 +694,7 @@ def test_preview_without_an_exam_asks_nothing(home: Home) -> None:
     home.write("docs/a.md", "alpha")
     home.sync("docs")
     with home.open() as kb:
-        found = preview(kb, kb.draft(home.write("drafts/a.md", "beta"), "a.md").number, Access.owner())
+        found = preview(kb, kb.drafts.add(home.write("drafts/a.md", "beta"), "a.md").number, Access.owner())
     assert found.drift is None and "There is no exam yet" in found.reason
     assert not (home.folder / ".surefind" / "exams").exists()
 

@@ -62,7 +62,7 @@ class Bank:
 
     def publish(self, number: int) -> None:
         with self.home.open() as kb:
-            kb.publish(number)
+            kb.drafts.publish(number)
         self.kb.refresh()
 
     def sync(self) -> None:
@@ -146,7 +146,7 @@ def test_revision_is_shown_by_its_own_access_list(bank: Bank) -> None:
 def test_author_does_not_learn_what_their_document_said_before_they_could_read_it(bank: Bank) -> None:
     bank.home.write("docs/hr/pay.md", "---\nacl: [hr]\nowner: zebra\n---\n# Pay\n")
     bank.sync()
-    number = bank.kb.draft_of("proposal.md", b"A proposal.", "hr/pay.md", "writer", keep_metadata=True).number
+    number = bank.kb.drafts.add_bytes("proposal.md", b"A proposal.", "hr/pay.md", "writer", keep_metadata=True).number
     bank.home.write("docs/hr/pay.md", "# Pay\n\nEverybody may read this.\n")
     bank.sync()
     answer = bank.ask("writer", "GET", f"/v1/drafts/{number}")

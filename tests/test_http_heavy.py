@@ -210,7 +210,7 @@ def test_work_ends_at_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     home.sync("docs")
     slow = Slow()
     with home.open() as kb:
-        number = kb.draft_of("1.md", b"# Wire\n\nThe cutoff is 4 pm.\n", "wires/01.md", "anyone").number
+        number = kb.drafts.add_bytes("1.md", b"# Wire\n\nThe cutoff is 4 pm.\n", "wires/01.md", "anyone").number
         monkeypatch.setattr(desk_difference, "difference", slow)
         with serving(create_app(kb)) as url:
             answer = httpx.get(f"{url}/v1/drafts/{number}", timeout=PATIENCE, trust_env=False)
@@ -233,7 +233,7 @@ def test_file_that_is_read_for_nobody_is_stopped(home: Home, monkeypatch: pytest
     home.write("docs/a.md", "# A\n\nalpha\n")
     with home.open() as kb:
         stop = threading.Event()
-        future = started(lambda: kb.draft_of("a.md", b"# A\n"), stop)
+        future = started(lambda: kb.drafts.add_bytes("a.md", b"# A\n"), stop)
         assert asked.wait(PATIENCE)
         stop.set()
         with pytest.raises(StoppedError):
@@ -245,15 +245,15 @@ def test_stopped_preview_leaves_nothing_behind(home: Home) -> None:
     home.write("docs/a.md", "# A\n\nalpha\n")
     home.sync("docs")
     with home.open() as kb:
-        number = kb.draft_of("a.md", b"# A\n\nbeta\n").number
+        number = kb.drafts.add_bytes("a.md", b"# A\n\nbeta\n").number
         slow, stop = Slow(), threading.Event()
-        future = started(lambda: kb.trial(number, slow), stop)
+        future = started(lambda: kb.drafts.trial(number, slow), stop)
         slow.wait(slow.begun)
         stop.set()
         with pytest.raises(StoppedError):
             future.result(PATIENCE)
-        assert kb.trial(number, lambda before, after: after.generation) == 2
-        assert kb.publish(number) == 2 == kb.catalogue.generation()
+        assert kb.drafts.trial(number, lambda before, after: after.generation) == 2
+        assert kb.drafts.publish(number) == 2 == kb.catalogue.generation()
 
 
 def test_callers_take_turns() -> None:

@@ -239,15 +239,15 @@ def test_draft_of_a_page_that_looks_restricted_is_refused_with_the_line(home: Ho
     home.sync("docs")
     with home.open() as kb:
         with pytest.raises(SourceError, match=r"new\.md looks restricted: line 5 is 'acl: \[hr\]'"):
-            kb.draft_of("new.md", SHOWN.encode(), "new.md", "ada")
-        assert kb.drafts() == []
+            kb.drafts.add_bytes("new.md", SHOWN.encode(), "new.md", "ada")
+        assert kb.desk.waiting() == []
 
 
 def test_draft_that_looks_restricted_is_refused_with_the_reason(home: Home) -> None:
     home.write("docs/a.md", "A wire costs 20.")
     home.sync("docs")
     with home.open() as kb, pytest.raises(SourceError, match="looks restricted"):
-        kb.draft_of("new.json", json.dumps({"text": EXAMPLE}).encode(), "new.json", "ada")
+        kb.drafts.add_bytes("new.json", json.dumps({"text": EXAMPLE}).encode(), "new.json", "ada")
 
 
 # ---------------------------------------------------------------- benchmarks

@@ -436,7 +436,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             return list(await asyncio.gather(*(ask(key) for key in ("hr", "sales") * 4)))
 
     found = asyncio.run(run())
-    authors = {one.number: one.author for one in kb.drafts()}
+    authors = {one.number: one.author for one in kb.desk.waiting()}
     assert [authors[one["number"]] for one in made] == ["hr"] * 4
     kb.close()
     for (tools, text), key in zip(found, ("hr", "sales") * 4, strict=True):
@@ -448,7 +448,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
 
 def drafts(home: Home) -> dict[int, str]:
     with home.open() as kb:
-        return {version.number: version.document for version in kb.drafts()}
+        return {version.number: version.document for version in kb.desk.waiting()}
 
 
 def test_a_proposal_is_a_draft(public: Ask, home: Home) -> None:
@@ -471,7 +471,7 @@ def test_a_changed_document_keeps_its_access_list(tmp_path: Path) -> None:
     with home.open() as kb:
         result = inside(make_server(kb, calls(write=True)), work)
         assert "hr" not in both_forms(result) and "ada" not in both_forms(result)
-        kb.publish(result.structured_content["number"])
+        kb.drafts.publish(result.structured_content["number"])
         assert kb.documents(Access.public()) == []
         (document,) = kb.documents(Access.of("hr"))
     assert document.text.strip() == "The salary is 2."
@@ -508,8 +508,8 @@ def test_a_draft_is_changed_discussed_and_submitted(public: Ask, home: Home) -> 
 def test_agents_see_only_drafts_of_their_own(public: Ask, home: Home, portal: BlockingPortal) -> None:
     """Those of people, and those of agents with other groups, look as if they did not exist."""
     with home.open() as kb:
-        by_person = kb.draft_of("a.md", f"Text {SECRET}".encode()).number
-        by_hr = kb.draft_of("b.md", f"Text {SECRET}".encode(), author=f"agent of {kb.author} as 'hr'").number
+        by_person = kb.drafts.add_bytes("a.md", f"Text {SECRET}".encode()).number
+        by_hr = kb.drafts.add_bytes("b.md", f"Text {SECRET}".encode(), author=f"agent of {kb.author} as 'hr'").number
     for number in (by_person, by_hr):
         for tool, more in (("drafts", {}), ("review", {"action": "discard"})):
             result = public(tool, number=number, **more)
@@ -520,7 +520,7 @@ def test_agents_see_only_drafts_of_their_own(public: Ask, home: Home, portal: Bl
 
 def test_a_draft_with_metadata_of_its_own_is_not_overwritten(home: Home) -> None:
     with home.open() as kb:
-        number = kb.draft_of("pay2.md", b"---\nacl: [hr]\n---\nOld.", author="robot").number
+        number = kb.drafts.add_bytes("pay2.md", b"---\nacl: [hr]\n---\nOld.", author="robot").number
         given = {"document": "pay2.md", "text": "New.", "number": number, "revision": 1}
         result = inside(make_server(kb, calls(write=True)), lambda client: client.call_tool("propose", given))
         assert result.is_error and "metadata of its own" in text_of(result)

@@ -244,6 +244,6 @@ def test_draft_has_the_author_of_the_caller_who_published_it(home: Home) -> None
         return job
 
     with KnowledgeBase.open(home.folder) as kb:
-        number = kb.draft_of("new.md", b"A new rule.", author="bob").number
+        number = kb.drafts.add_bytes("new.md", b"A new rule.", author="bob").number
         assert asyncio.run(main(number)).state == "finished"
         assert kb.desk.events(number)[-1].who == "Zoë; rm -rf"

@@ -103,7 +103,7 @@ def test_text_that_is_restricted_while_it_is_read_is_not_shown(
     number = bank.upload("ada", "desk1.md", "# Desk 1\n\nThe okapi of the draft.\n")
     done: list[int] = []
     act = _restricting(bank, done)
-    owner: Any = bank.service.kb.desk if moment == "revision" else bank.service.kb
+    owner: Any = bank.service.kb.desk if moment == "revision" else bank.service.kb.drafts
     real = getattr(owner, moment)
 
     def late(*given: Any, **more: Any) -> Any:
@@ -121,25 +121,23 @@ def test_text_that_is_restricted_while_it_is_read_is_not_shown(
 def test_preview_is_about_the_revision_that_the_caller_may_see(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     number = bank.upload("ada", "desk1.md", "# Desk 1\n\nThe okapi of the draft.\n")
     kb = bank.service.kb
-    real = kb.trial
+    real = kb.drafts.trial
 
     def late(*given: Any, **more: Any) -> Any:
         bank.save("ada", number, 1, "---\nacl: [hr]\n---\n# Desk 1\n\nThe zebra of the desk1 opens the ledger.\n")
         return real(*given, **more)
 
-    monkeypatch.setattr(kb, "trial", late)
+    monkeypatch.setattr(kb.drafts, "trial", late)
     answer = bank.ask("bob", "GET", f"/v1/drafts/{number}/preview")
     found = answer.json().get("questions", {"asked": 0})
     assert found["asked"] == 0, "the newer revision is not for bob"
 
 
-def test_backend_that_weighs_words_by_all_documents_asks_only_for_who_may_read_all(
-    bank: Bank, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_backend_that_weighs_words_by_all_documents_asks_only_for_who_may_read_all(bank: Bank) -> None:
     number = bank.upload("ada", "desk0.md", "# Desk 0\n\nThe desk0 opens the ledger at noon.\n")
-    elsewhere = replace(bank.kb.settings, store=replace(bank.kb.settings.store, backend="milvus"))
-    with monkeypatch.context() as patch:
-        patch.setattr(bank.kb, "settings", elsewhere)
-        found = preview(bank.kb, number, Access.of("sales"))
-        assert found.drift is None and "weighs words by all documents" in found.reason
+    settings = bank.kb.settings
+    bank.kb.use(replace(settings, store=replace(settings.store, backend="milvus")))
+    found = preview(bank.kb, number, Access.of("sales"))
+    assert found.drift is None and "weighs words by all documents" in found.reason
+    bank.kb.use(settings)
     assert preview(bank.kb, number, Access.of("sales")).drift is not None

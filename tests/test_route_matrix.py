@@ -130,9 +130,11 @@ def _fill(home: Home) -> None:
         assert ran.code == 0, ran.err
     with home.open() as kb:
         kb.retire("hr/old.md")
-        hidden = next(one for one in kb.drafts() if one.document == "hr/okapi6.md")
+        hidden = next(one for one in kb.desk.waiting() if one.document == "hr/okapi6.md")
         comment(kb.desk, hidden.number, 1, 1, "hr", "The okapi10 is wrong.")
-        number = kb.draft_of("okapi11.md", b"---\nacl: [hr]\n---\nThe okapi12.\n", "hr/okapi11.md", author="hr").number
+        number = kb.drafts.add_bytes(
+            "okapi11.md", b"---\nacl: [hr]\n---\nThe okapi12.\n", "hr/okapi11.md", author="hr"
+        ).number
         comment(kb.desk, number, 1, 1, "hr", "More okapi13.")
         hit = kb.search("salary cutoff", Access.of("hr"), 10).hits
         keep(kb, "how much is okapi14?", next(one.id for one in hit if "okapi" in one.text), Access.of("hr"), "staff")
@@ -146,7 +148,7 @@ def _values(kb: KnowledgeBase, bank: Bank) -> dict[str, list[str]]:
     documents = ["hr/okapi6.md", "hr/okapi11.md", "hr/old.md", "hr", "wire1.md", "missing.md"]
     hits = kb.search("salary cutoff", Access.owner(), 20).hits
     passages = [hit.id for hit in sorted(hits, key=lambda hit: "okapi" not in hit.text)][:3]
-    drafts = [str(one.number) for one in kb.drafts()]
+    drafts = [str(one.number) for one in kb.desk.waiting()]
     versions = [str(one.number) for name in documents[:3] for one in kb.history(name)]
     reports = [path.parent.name for path in sorted(kb.data.glob("**/report.json"))]
     exams = ["staff", "known-item", "none"]

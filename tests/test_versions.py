@@ -71,14 +71,14 @@ def texts(home: Home) -> dict[str, str]:
 
 def draft(home: Home, text: str, document: str = "", name: str = "draft.md") -> int:
     with home.open() as kb:
-        return kb.draft(home.write(f"drafts/{name}", text), document).number
+        return kb.drafts.add(home.write(f"drafts/{name}", text), document).number
 
 
 def publish(home: Home, text: str, document: str) -> int:
     """Draft and publish at once. Returns the generation."""
     number = draft(home, text, document)
     with home.open() as kb:
-        return kb.publish(number)
+        return kb.drafts.publish(number)
 
 
 def publish_outdated(home: Home, number: int) -> None:
@@ -86,10 +86,10 @@ def publish_outdated(home: Home, number: int) -> None:
     with home.open() as kb:
         before = kb.catalogue.generation()
         with pytest.raises(ConflictError, match=f"surefind draft rebase {number}"):
-            kb.publish(number)
+            kb.drafts.publish(number)
         assert kb.catalogue.generation() == before
-        kb.rebase(number)
-        kb.publish(number)
+        kb.drafts.rebase(number)
+        kb.drafts.publish(number)
 
 
 def retire(home: Home, document: str) -> int:
@@ -453,7 +453,7 @@ def test_draft_is_found_by_no_search(two: Home, pipeline: str) -> None:
 def test_draft_makes_no_generation_and_is_counted_by_status(two: Home) -> None:
     number = draft(two, "gamma", "a.md")
     with two.open() as kb:
-        status, (waiting,) = kb.status(), kb.drafts()
+        status, (waiting,) = kb.status(), kb.desk.waiting()
     assert (status.generation, status.generations, status.drafts, status.documents) == (1, [1], 1, 2)
     assert (waiting.number, waiting.document, waiting.state, waiting.generation) == (number, "a.md", "draft", None)
 
@@ -462,20 +462,20 @@ def test_draft_is_named_by_its_file_or_as_one_says(two: Home) -> None:
     draft(two, "gamma", name="new.md")
     draft(two, "gamma", "hr/pay.md", name="new.md")
     with two.open() as kb:
-        assert [version.document for version in kb.drafts()] == ["hr/pay.md", "new.md"]
+        assert [version.document for version in kb.desk.waiting()] == ["hr/pay.md", "new.md"]
 
 
 def test_drafts_survive_sweeps(two: Home) -> None:
     two.configure(keeping(1))
     number, other = draft(two, "drafted common", "a.md"), draft(two, "new common", "new.md")
     with two.open() as kb:
-        kb.review(other)
+        kb.drafts.review(other)
     for step in range(3):
         two.write("docs/a.md", f"alpha {step} common", age=50 - step)
         two.sync()
     with two.open() as kb:
-        assert [(v.number, v.state) for v in kb.drafts()] == [(other, "in review"), (number, "draft")]
-        kb.publish(other)
+        assert [(v.number, v.state) for v in kb.desk.waiting()] == [(other, "in review"), (number, "draft")]
+        kb.drafts.publish(other)
     publish_outdated(two, number)
     assert texts(two) == {"a.md": "drafted common", "b.md": "beta common", "new.md": "new common"}
 
@@ -537,16 +537,16 @@ def test_draft_that_cannot_be_read_is_refused_and_nothing_is_kept(
     with pytest.raises(SourceError, match=told):
         draft(two, content, "a.md", name)
     with two.open() as kb:
-        assert kb.drafts() == []
+        assert kb.desk.waiting() == []
     assert history(two, "a.md")[0].state == "published"
 
 
 def test_draft_of_a_file_that_is_not_there_is_refused(two: Home) -> None:
     for missing in (two.folder / "nonesuch.md", two.docs / "a.md" / "b.md"):
         with two.open() as kb, pytest.raises(SourceError, match=r"There is no file .*nothing was changed"):
-            kb.draft(missing)
+            kb.drafts.add(missing)
     with two.open() as kb, pytest.raises(SourceError):
-        kb.draft(two.docs)
+        kb.drafts.add(two.docs)
     assert surefind("draft", "new", "nonesuch.md", kb=two.folder).code == 2
 
 
@@ -556,13 +556,13 @@ def test_draft_of_a_file_that_is_not_there_is_refused(two: Home) -> None:
 def test_draft_goes_to_review_and_back_and_is_published_from_either(two: Home) -> None:
     first, second = draft(two, "one common", "a.md"), draft(two, "two common", "b.md")
     with two.open() as kb:
-        assert kb.review(first).state == "in review"
-        assert kb.review(first).state == "in review"
-        assert kb.review(first, done=True).state == "draft"
-        kb.review(second)
-        kb.publish(first)
-        kb.publish(second)
-        assert kb.drafts() == []
+        assert kb.drafts.review(first).state == "in review"
+        assert kb.drafts.review(first).state == "in review"
+        assert kb.drafts.review(first, done=True).state == "draft"
+        kb.drafts.review(second)
+        kb.drafts.publish(first)
+        kb.drafts.publish(second)
+        assert kb.desk.waiting() == []
     assert texts(two) == {"a.md": "one common", "b.md": "two common"}
 
 
@@ -572,12 +572,12 @@ def test_version_that_is_no_draft_cannot_be_reviewed_or_published(two: Home) -> 
     with two.open() as kb:
         for number in (published, 0, -1, 999):
             with pytest.raises(UsageError, match=f"There is no open draft {number}. List the drafts"):
-                kb.review(number)
+                kb.drafts.review(number)
             with pytest.raises(UsageError, match=f"There is no open draft {number}"):
-                kb.publish(number)
-        assert kb.publish(waiting) == 2
+                kb.drafts.publish(number)
+        assert kb.drafts.publish(waiting) == 2
         with pytest.raises(UsageError, match=r"There is no open draft \d+\. Draft \d+ is published\."):
-            kb.publish(waiting)
+            kb.drafts.publish(waiting)
         assert [generation.number for generation in kb.generations()] == [1, 2]
 
 
@@ -658,7 +658,7 @@ def test_document_of_no_file_stays_through_syncs_and_takes_new_versions(two: Hom
 def test_later_draft_may_be_published_before_an_earlier_one(two: Home) -> None:
     first, second = draft(two, "one common", "a.md"), draft(two, "two common", "a.md")
     with two.open() as kb:
-        kb.publish(second)
+        kb.drafts.publish(second)
     publish_outdated(two, first)
     assert texts(two)["a.md"] == "one common"
     assert two.sync().unchanged == 2
@@ -715,18 +715,18 @@ def test_interrupted_publish_leaves_the_old_generation_and_the_next_writer_compl
     before = two.answers("common", "alpha")
     number = draft(two, "zebra common", "a.md")
     with stopped(), two.open() as kb, pytest.raises(StoppedError):
-        kb.publish(number)
+        kb.drafts.publish(number)
     assert two.answers("common", "alpha") == before
     assert two.found("zebra") == []
     with two.open() as kb:
-        assert [(v.number, v.state) for v in kb.drafts()] == [(number, "draft")]
+        assert [(v.number, v.state) for v in kb.desk.waiting()] == [(number, "draft")]
         if then == "sync":
             assert kb.sync().generation == 1
             two.write("docs/b.md", "epsilon common", age=30)
             assert kb.sync().generation == 2
         if then == "retire":
             kb.retire("b.md")
-        assert kb.publish(number) == (2 if then == "publish" else 3)
+        assert kb.drafts.publish(number) == (2 if then == "publish" else 3)
     expected = {"publish": ["beta common"], "sync": ["epsilon common"], "retire": []}[then]
     assert list(texts(two).values()) == ["zebra common", *expected]
     assert two.found("zebra") == ["a.md"]
@@ -858,7 +858,7 @@ def test_interrupted_writer_neither_retires_nor_ends_a_retirement(home: Home, ho
         elif how == "forget":
             kb.sync(forget=[home.folder / "one"])
         elif how == "publish":
-            kb.publish(number)
+            kb.drafts.publish(number)
         else:
             home.write("one/a.md", "gamma common", age=20)
             kb.sync()
@@ -867,7 +867,7 @@ def test_interrupted_writer_neither_retires_nor_ends_a_retirement(home: Home, ho
     assert texts(home) == {"b.md": "beta common"}
     assert [v.state for v in history(home, "a.md")] == ["retired"]
     with home.open() as kb:
-        assert [(v.number, v.state) for v in kb.drafts()] == [(number, "draft")]
+        assert [(v.number, v.state) for v in kb.desk.waiting()] == [(number, "draft")]
 
 
 # ---------------------------------------------------------------- commands
@@ -1037,9 +1037,9 @@ class Run:
         document, text = ready[number]
         try:
             with self.home.open() as kb, stopped(stops):
-                if kb.desk.base(number).text != kb.published_text(document, Access.owner()):
-                    kb.rebase(number)
-                kb.publish(number)
+                if kb.desk.base(number).text != kb.drafts.published_text(document, Access.owner()):
+                    kb.drafts.rebase(number)
+                kb.drafts.publish(number)
         except StoppedError:
             return
         before = model.known(document)
@@ -1077,7 +1077,7 @@ class Run:
             assert {d.id: d.text for d in kb.documents(Access.owner())} == expected
             if expected:
                 assert {hit.document: hit.text for hit in ask(kb, "common", k=50).hits} == expected
-            assert {version.number for version in kb.drafts()} == set(model.drafts)
+            assert {version.number for version in kb.desk.waiting()} == set(model.drafts)
 
 
 @settings(max_examples=15)
@@ -1137,12 +1137,12 @@ def test_draft_can_be_discarded(home: Home) -> None:
     home.sync("docs")
     draft = home.write("draft.md", "beta")
     with home.open() as kb:
-        number = kb.draft(draft, "a.md").number
-        kb.discard(number)
-        assert kb.drafts() == []
+        number = kb.drafts.add(draft, "a.md").number
+        kb.drafts.discard(number)
+        assert kb.desk.waiting() == []
         assert [version.state for version in kb.history("a.md")] == ["published"]
         with pytest.raises(UsageError, match=f"There is no open draft {number}"):
-            kb.discard(number)
+            kb.drafts.discard(number)
 
 
 @pytest.mark.parametrize("order", [("rollback", "1"), ("draft", "publish", "1"), ("draft", "retire", "a.md")])

@@ -148,7 +148,9 @@ def test_the_editor_shows_a_preview(server: Served, keys: dict[str, str]) -> Non
 def test_versions_are_compared_and_restored(bank: Home, server: Served, keys: dict[str, str]) -> None:
     with bank.open() as kb:
         old = kb.history("wires/11.md")[0].number
-        kb.publish(kb.draft_of("x.md", b"# Wire 11\n\nThe cutoff of wire11 is noon.\n", "wires/11.md", "ada").number)
+        kb.drafts.publish(
+            kb.drafts.add_bytes("x.md", b"# Wire 11\n\nThe cutoff of wire11 is noon.\n", "wires/11.md", "ada").number
+        )
         new = kb.history("wires/11.md")[0].number
         hidden = kb.history("hr/pay.md")[0].number
     _wait_for(server, keys["ada"], "/documents/wires/11.md", "is noon")
@@ -217,7 +219,7 @@ def test_text_that_was_edited_before_somebody_published_is_outdated(
     form = _get(server, keys["ada"], "/drafts/new?write=1&document=wires/12.md").text
     (base,) = re.findall(r'name="base" value="(\d+)"', form)
     with bank.open() as kb:
-        kb.publish(kb.draft_of("x.md", b"Published meanwhile.\n", "wires/12.md", "bob").number)
+        kb.drafts.publish(kb.drafts.add_bytes("x.md", b"Published meanwhile.\n", "wires/12.md", "bob").number)
     _wait_for(server, keys["ada"], "/documents/wires/12.md", "Published meanwhile")
     answer = _post(server, keys["ada"], "/drafts/new", document="wires/12.md", text="Ada's text.\n", base=base)
     page = _get(server, keys["ada"], answer.headers["location"]).text

@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 
 
 def _draft(site: Site, document: str, text: str = "one\n", author: str = "ada", name: str = "x.md") -> int:
-    return site.kb.draft_of(name, text.encode(), document, author).number
+    return site.kb.drafts.add_bytes(name, text.encode(), document, author).number
 
 
 def _hidden(page: str, action: str) -> dict[str, str]:
@@ -80,13 +80,13 @@ def _hidden(page: str, action: str) -> dict[str, str]:
 
 def test_page_of_a_conflict_saves_on_the_revision_that_it_shows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     number = _draft(site, "faster.md")
-    site.kb.save(number, 1, b"two\n", "bob")
+    site.kb.drafts.save(number, 1, b"two\n", "bob")
     read, saved = Desk.revision, list[int]()
 
     def save_after_reading(desk: Desk, of: int, revision: int | None = None) -> Revision:
         found = read(desk, of, revision)
         if revision is None and not saved:
-            saved.append(site.kb.save(of, 2, b"three\n", "bob").revision)
+            saved.append(site.kb.drafts.save(of, 2, b"three\n", "bob").revision)
         return found
 
     monkeypatch.setattr(Desk, "revision", save_after_reading)
@@ -99,7 +99,7 @@ def test_page_of_a_conflict_saves_on_the_revision_that_it_shows(site: Site, monk
 
 def test_text_keeps_the_name_of_its_file_after_a_conflict(site: Site) -> None:
     number = _draft(site, "named.md", "# one\n", name="named.md")
-    site.kb.save(number, 1, b"<p>two</p>", "bob", "page.html")
+    site.kb.drafts.save(number, 1, b"<p>two</p>", "bob", "page.html")
     page = site.post("ada", f"/drafts/{number}/save", {"revision": "1", "text": "# mine"})
     form = _hidden(page.text, f"/drafts/{number}/save")
     assert site.post("ada", f"/drafts/{number}/save", {**form, "text": "# mine"}).status_code == 303
@@ -108,11 +108,11 @@ def test_text_keeps_the_name_of_its_file_after_a_conflict(site: Site) -> None:
 
 def test_revision_that_the_reviewer_has_not_seen_is_not_published(site: Site) -> None:
     number = _draft(site, "unseen.md", author="writer")
-    site.kb.review(number, author="writer")
-    site.kb.approve(number, 1, "bob")
+    site.kb.drafts.review(number, author="writer")
+    site.kb.drafts.approve(number, 1, "bob")
     seen = _hidden(site.get("ada", f"/drafts/{number}").text, f"/drafts/{number}/publish")
-    site.kb.save(number, 1, b"two\n", "writer")
-    site.kb.approve(number, 2, "bob")
+    site.kb.drafts.save(number, 1, b"two\n", "writer")
+    site.kb.drafts.approve(number, 2, "bob")
     late = site.post("ada", f"/drafts/{number}/publish", seen)
     assert late.status_code == 409 and "you read revision 1" in late.text
     key = {"Authorization": f"Bearer {site.keys['ada']}"}
@@ -238,7 +238,7 @@ def test_author_comments_on_every_line_that_has_a_link(site: Site, name: str) ->
     """The text of a draft has more lines than its file: its page shows the metadata of the document, and HTML as
     text."""
     data = "<h1>Wires</h1><p>The cutoff</p><p>is noon.</p>" if name.endswith("html") else "# Wires\n\nThe cutoff.\n"
-    number = site.kb.draft_of(name, data.encode(), "wires/05.md", "writer", keep_metadata=True).number
+    number = site.kb.drafts.add_bytes(name, data.encode(), "wires/05.md", "writer", keep_metadata=True).number
     lines = re.findall(r"/comment\?revision=1&amp;line=(\d+)\"", site.get("writer", f"/drafts/{number}").text)
     assert len(lines) > 3
     for line in dict.fromkeys(lines):
@@ -282,7 +282,7 @@ def test_many_drafts_come_in_pages(site: Site, monkeypatch: pytest.MonkeyPatch, 
     text = Content("many.md", b"many\n", "many\n", "Many", (), 5)
     made = [site.kb.desk.add(f"many/{who}/{n}.md", text, "writer", Base()).number for n in range(220)]
     for number in made[::2]:
-        site.kb.review(number, author="writer")
+        site.kb.drafts.review(number, author="writer")
     found, paths = list[int](), ["/drafts"]
     for path in paths:
         asked.clear()
@@ -316,7 +316,7 @@ def test_long_change_comes_in_pages(site: Site) -> None:
 
 def test_form_of_revisions_compares_with_what_is_published(site: Site) -> None:
     number = _draft(site, "compared.md")
-    site.kb.save(number, 1, b"two\n", "ada")
+    site.kb.drafts.save(number, 1, b"two\n", "ada")
     page = site.get("ada", f"/drafts/{number}?revision=2&since=1").text
     assert '<select name="since"><option value="">' in page and "Changes since revision 1" in page
     assert "A new document" in site.get("ada", f"/drafts/{number}?revision=2&since=").text
@@ -325,7 +325,7 @@ def test_form_of_revisions_compares_with_what_is_published(site: Site) -> None:
 
 def test_long_change_of_a_document_comes_in_pages(site: Site) -> None:
     text = "".join(f"Line {n} of a long version.\n" for n in range(1, 2001))
-    site.kb.publish(_draft(site, "wires/06.md", text))
+    site.kb.drafts.publish(_draft(site, "wires/06.md", text))
     before, after = sorted(one.number for one in site.kb.history("wires/06.md"))
     shown, paths = list[str](), [f"/documents/wires/06.md?before={before}&after={after}"]
     for path in paths:

@@ -70,7 +70,7 @@ def build(home: Path) -> None:
         (home / "docs" / "04.md").unlink()
         kb.sync(home / "docs", _repository(home))
         _write(home / "draft.md", "# Draft\n\nA draft about the vault.")
-        kb.draft(home / "draft.md", "05.md")
+        kb.drafts.add(home / "draft.md", "05.md")
         _write_drafts(kb, range(DRAFTS // 2))
         _measure(kb)
         _remember(kb)

@@ -51,7 +51,7 @@ def documents(kb: KnowledgeBase) -> Any:
 
 
 def history(kb: KnowledgeBase) -> Any:
-    kept = kb.generations(), kb.drafts(), [kb.history(f"{i:02}.md") for i in range(6)]
+    kept = kb.generations(), kb.desk.waiting(), [kb.history(f"{i:02}.md") for i in range(6)]
     return kept, compare(kb.catalogue), compare_texts(kb.catalogue, "03.md")
 
 

@@ -51,6 +51,6 @@ def preview(kb: KnowledgeBase, number: int, access: Access, revision: int | None
         )
 
     try:
-        return Preview(kb.trial(number, look, revision))
+        return Preview(kb.drafts.trial(number, look, revision))
     except (ExamError, NothingIndexedError) as error:
         return Preview(None, str(error))

@@ -104,7 +104,7 @@ def wanted(kb: KnowledgeBase) -> bool:
 def sync_needs(kb: KnowledgeBase) -> list[Need]:
     """What a sync needs a model for."""
     layout = kb.settings.layout
-    extractors = [reader for retriever in kb.retrievers() if (reader := paid_extractor(retriever))]
+    extractors = [reader for retriever in kb.settings.retrievers if (reader := paid_extractor(retriever))]
     return needs_of([layout.chunk, *layout.enrich, *extractors])
 
 

@@ -28,7 +28,6 @@ from surefind.search.pipeline import Pipeline
 from surefind.settings.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
 from surefind.settings.file import Place, changed, check_writable, read_settings, value_of, write_settings
 from surefind.write.layout import Layout
-from surefind.write.quote import known_files, sync_calls
 
 _ADOPTED_FILE = "adopted.json"
 _MAX_UNDO = 20
@@ -152,13 +151,7 @@ def build_calls(kb: KnowledgeBase, change: SettingsChange) -> list[Calls]:
     """Estimates the LLM calls of `build`, as an upper bound."""
     if not _has_documents(kb):
         return []
-    layout = change.new.layout
-    roots = [source.root for source in kb.catalogue.sources()]
-    return sync_calls(
-        layout, (kb.settings.files, kb.settings.readers), roots,
-        lambda: known_files(kb.catalogue), kb.has_cut(layout), _retrievers(kb, change),
-        lambda retriever: bool(kb.missing([retriever], layout)),
-    )  # fmt: skip
+    return kb.sync_calls(layout=change.new.layout, retrievers=_retrievers(kb, change))
 
 
 def build(kb: KnowledgeBase, change: SettingsChange, report: OnProgress | None = None) -> list[str]:

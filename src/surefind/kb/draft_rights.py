@@ -43,13 +43,13 @@ def sees(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
 def sees_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> bool:
     """Returns whether a caller wrote a revision of a draft, by default the newest, or may read it."""
     wrote = kb.desk.signed(number, revision)[0] == caller.name
-    return wrote or kb.may_read_draft(number, caller.access(), revision)
+    return wrote or kb.drafts.may_read(number, caller.access(), revision)
 
 
 def reviews(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     """Returns whether a caller may review a draft, if somebody else wrote it. Publishing it replaces the document, so
     they must be able to read that, too."""
-    return caller.may("review") and kb.may_read_draft(draft.number, caller.access())
+    return caller.may("review") and kb.drafts.may_read(draft.number, caller.access())
 
 
 def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
@@ -77,7 +77,7 @@ def seen_chunks(kb: KnowledgeBase, caller: Person, number: int) -> list[Chunk]:
     """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
     see that revision when they are made."""
     found = seen_revision(kb, caller, number)
-    cut = kb.chunks_of(found.name, found.data, kb.desk.get(number).document, kb.desk.keeps(number))
+    cut = kb.drafts.chunks_of(found.name, found.data, kb.desk.get(number).document, kb.desk.keeps(number))
     if not sees_revision(kb, caller, number, found.number):
         raise NotFoundError(f"There is no draft {number} among those you may see.")
     return cut
@@ -108,13 +108,13 @@ def reviewed(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
 
 def published_text(kb: KnowledgeBase, caller: Person, document: str) -> str:
     """Returns what a document says now; empty if the caller may not read it."""
-    return kb.published_text(document, caller.access())
+    return kb.drafts.published_text(document, caller.access())
 
 
 def known_text(kb: KnowledgeBase, caller: Person, revision: Revision) -> str:
     """Returns the text of a revision. It has the metadata and the access list of its document, so an author who may not
     read it gets the file alone."""
-    if kb.may_read_draft(revision.draft, caller.access(), revision.number):
+    if kb.drafts.may_read(revision.draft, caller.access(), revision.number):
         return revision.text
     return decoded(revision.data) if is_text(revision.name) else ""
 
@@ -150,9 +150,9 @@ def lines_to_comment(kb: KnowledgeBase, caller: Person, draft: Draft, revision: 
 def outdated(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     """Returns whether another version of the document was published since the draft was made. A caller who may not read
     the document does not learn it."""
-    if not kb.may_read_draft(draft.number, caller.access()):
+    if not kb.drafts.may_read(draft.number, caller.access()):
         return False
-    return kb.desk.base(draft.number).text != kb.published_text(draft.document, caller.access())
+    return kb.desk.base(draft.number).text != kb.drafts.published_text(draft.document, caller.access())
 
 
 def act(kb: KnowledgeBase, caller: Person, number: int, action: Action, revision: int = 0) -> Draft:
@@ -161,10 +161,10 @@ def act(kb: KnowledgeBase, caller: Person, number: int, action: Action, revision
     check = reviewed if action in ("approve", "return") else seen
     check(kb, caller, number)
     if action == "approve":
-        return kb.approve(number, revision, caller.name)
+        return kb.drafts.approve(number, revision, caller.name)
     if action == "rebase":
-        return kb.rebase(number, caller.name)
+        return kb.drafts.rebase(number, caller.name)
     if action == "discard":
-        kb.discard(number, caller.name)
+        kb.drafts.discard(number, caller.name)
         return kb.desk.get(number)
-    return kb.review(number, action == "return", caller.name)
+    return kb.drafts.review(number, action == "return", caller.name)

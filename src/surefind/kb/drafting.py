@@ -1,4 +1,4 @@
-"""The methods of `KnowledgeBase` for drafts: writing, reviewing, publishing. `surefind.desk` keeps the drafts.
+"""`kb.drafts`: writes, reviews and publishes drafts. `kb.desk` (`surefind.desk`) keeps them.
 
 A save needs no writer's lock: drafts can be written while a sync runs. Publishing takes the lock, as a sync does.
 """
@@ -8,83 +8,47 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import RLock
 from typing import TYPE_CHECKING, TypeVar
 
 from surefind.errors import NothingIndexedError, SourceError, StoreError, UsageError
+from surefind.kb.shared import Shared
+from surefind.kb.writing import Writers
 from surefind.running.workers import check_stopped
 
 if TYPE_CHECKING:
     from surefind.access import Access
-    from surefind.desk.store import Content, Desk
+    from surefind.desk.store import Content
     from surefind.desk.values import Base, Draft
     from surefind.kb.gate import Gate
-    from surefind.protocols import OnProgress, Retriever
+    from surefind.protocols import OnProgress
     from surefind.search.reader import Searcher
-    from surefind.services import LocalServices
-    from surefind.settings.config import Settings
-    from surefind.store.catalogue import Catalogue
     from surefind.types import Chunk, Document
-    from surefind.write.layout import Layout
     from surefind.write.reading import Reading
-    from surefind.write.writer import Writer
 
 T = TypeVar("T")
 
 
-class Drafting:
-    """What `KnowledgeBase` can do with drafts. It uses what `KnowledgeBase` has."""
+class Drafts:
+    """Writes, reviews and publishes drafts, as `kb.drafts`. By default, the author of the knowledge base does it."""
 
-    if TYPE_CHECKING:
-        folder: Path
-        data: Path
-        settings: Settings
-        services: LocalServices
-        _desk: Desk | None
-        _lock: RLock
-
-        @property
-        def catalogue(self) -> Catalogue: ...
-        @property
-        def author(self) -> str: ...
-        def _check_open(self) -> None: ...
-        def refresh(self) -> None: ...
-        def retrievers(self) -> list[Retriever]: ...
-        def _gate(self, given: Gate | None) -> Gate | None: ...
-        def _writing(
-            self,
-            layout: Layout | None = None,
-            report: OnProgress | None = None,
-            gate: Gate | None = None,
-            *,
-            trial: bool = False,
-        ) -> contextlib.AbstractContextManager[Writer]: ...
-
-    @property
-    def desk(self) -> Desk:
-        """The drafts of this knowledge base. Any thread may use it."""
-        from surefind.desk.store import Desk
-
-        with self._lock:
-            self._check_open()
-            if self._desk is None:
-                self._desk = Desk(self.data, self.settings.desk.approvals)
-            return self._desk
+    def __init__(self, shared: Shared, writers: Writers) -> None:
+        self._shared = shared
+        self._writers = writers
 
     # ------------------------------------------------------------ writing
 
-    def draft(self, file: str | Path, document: str = "", author: str = "") -> Draft:
+    def add(self, file: str | Path, document: str = "", author: str = "") -> Draft:
         """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
         path = Path(file).expanduser()
-        if self.settings.readers.find(path.name) and not path.is_file():
+        if self._shared.settings.readers.find(path.name) and not path.is_file():
             raise SourceError(f"There is no file {path}. Check the path; nothing was changed.")
-        limit = self.settings.limits.file_mb
+        limit = self._shared.settings.limits.file_mb
         if path.is_file() and path.stat().st_size > limit * 1e6:
             raise SourceError(f"{path} is larger than {limit:g} MB (max_file_mb).")
         data = path.read_bytes() if path.is_file() else b""
-        return self.draft_of(path.name, data, document, author)
+        return self.add_bytes(path.name, data, document, author)
 
-    def draft_of(
+    def add_bytes(
         self,
         name: str,
         data: bytes,
@@ -100,7 +64,7 @@ class Drafting:
         content, base = self._taken(name, data, document, keep_metadata)
         if made_from is not None and made_from != base.version:
             base = self._earlier(made_from, document)
-        return self.desk.add(document, content, author or self.author, base, keep_metadata)
+        return self._shared.desk.add(document, content, author or self._shared.author, base, keep_metadata)
 
     def _earlier(self, version: int, document: str) -> Base:
         """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
@@ -109,7 +73,7 @@ class Drafting:
         from surefind.desk.values import Base
 
         try:
-            found = self.catalogue.versions.document(version)
+            found = self._shared.catalogue.versions.document(version)
         except StoreError:
             return Base(version, "gone")
         return base_from(version, found) if found.id == document else Base(version, "gone")
@@ -117,18 +81,18 @@ class Drafting:
     def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
         """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,
         `ConflictError` is raised and nothing is changed."""
-        draft = self.desk.get(number)
-        content, _ = self._taken(name or draft.name, data, draft.document, self.desk.keeps(number))
-        return self.desk.save(number, edited, content, author or self.author)
+        draft = self._shared.desk.get(number)
+        content, _ = self._taken(name or draft.name, data, draft.document, self._shared.desk.keeps(number))
+        return self._shared.desk.save(number, edited, content, author or self._shared.author)
 
     def rebase(self, number: int, author: str = "") -> Draft:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
         needs a new approval. It has the access list of the one before: the newer version may be open to more people."""
-        draft = self.desk.get(number)
-        found = self.desk.revision(number, draft.revision)
-        content, base = self._taken(found.name, found.data, draft.document, self.desk.keeps(number), found.acl)
+        draft = self._shared.desk.get(number)
+        found = self._shared.desk.revision(number, draft.revision)
+        content, base = self._taken(found.name, found.data, draft.document, self._shared.desk.keeps(number), found.acl)
         what = "put the text on the newer version"
-        return self.desk.save(number, draft.revision, content, author or self.author, base, what)
+        return self._shared.desk.save(number, draft.revision, content, author or self._shared.author, base, what)
 
     def restore(self, version: int, author: str = "") -> Draft:
         """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
@@ -140,34 +104,34 @@ class Drafting:
         if document.acl and content.acl != document.acl:
             content, base = self._taken(text_name(document.id), shown(document).encode(), document.id, False)
         what = f"made the draft from version {version}"
-        return self.desk.add(document.id, content, author or self.author, base, what=what)
+        return self._shared.desk.add(document.id, content, author or self._shared.author, base, what=what)
 
     def source_of(self, version: int) -> tuple[Document, str, bytes]:
         """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
         was published from, or Markdown."""
         from surefind.desk.source import shown, text_name
 
-        document = self.catalogue.versions.document(version)
-        name, data = self.desk.file_of(version) or (text_name(document.id), shown(document).encode())
+        document = self._shared.catalogue.versions.document(version)
+        name, data = self._shared.desk.file_of(version) or (text_name(document.id), shown(document).encode())
         return document, name, data
 
     def review(self, number: int, done: bool = False, author: str = "") -> Draft:
         """Hands a draft over to review; with `done`, hands it back to its author."""
-        who = author or self.author
+        who = author or self._shared.author
         if done:
-            return self.desk.set_state(number, "draft", who, "handed the draft back")
-        return self.desk.set_state(number, "in review", who, "submitted the draft for review")
+            return self._shared.desk.set_state(number, "draft", who, "handed the draft back")
+        return self._shared.desk.set_state(number, "in review", who, "submitted the draft for review")
 
     def approve(self, number: int, revision: int, author: str = "") -> Draft:
         """Approves the newest revision of a draft in review. Nobody approves a draft that they wrote a part of."""
         from surefind.desk.review import approve
 
-        approve(self.desk, number, revision, author or self.author)
-        return self.desk.get(number)
+        approve(self._shared.desk, number, revision, author or self._shared.author)
+        return self._shared.desk.get(number)
 
     def discard(self, number: int, author: str = "") -> None:
         """Discards a draft. Its revisions are kept, but it cannot be published any more."""
-        self.desk.set_state(number, "discarded", author or self.author, "discarded the draft")
+        self._shared.desk.set_state(number, "discarded", author or self._shared.author, "discarded the draft")
 
     def publish(
         self,
@@ -184,13 +148,13 @@ class Drafting:
         could not be committed to git."""
         from surefind.desk.publishing import publish
 
-        asked = self._gate(gate)  # raises if the settings require one
-        if not self.desk.database.path.exists():
-            _ = self.catalogue  # raises if there is no knowledge base
-        self.desk.get(number)
-        with self._writing(report=report, gate=asked) as writer:
-            generation = publish(writer, self.desk, number, self.retrievers(), approvals, revision)
-        self.refresh()
+        asked = self._writers.gate(gate)  # raises if the settings require one
+        desk = self._shared.desk
+        if not desk.database.path.exists():
+            _ = self._shared.catalogue  # raises if there is no knowledge base
+        desk.get(number)
+        with self._writers.open(report=report, gate=asked) as writer:
+            generation = publish(writer, desk, number, self._shared.settings.retrievers, approvals, revision)
         problem = self._commit(number)
         if problem and warn:
             warn(f"The draft is published, but Surefind {problem}")
@@ -202,15 +166,15 @@ class Drafting:
         was stopped (`surefind.running.workers`) ends at its next step."""
         from surefind.desk.publishing import build_only
 
-        if self.catalogue.current() is None:
+        if self._shared.catalogue.current() is None:
             raise NothingIndexedError("Nothing is published yet, so there is nothing to compare with.")
         seen: list[T] = []
 
         def gate(before: Searcher, after: Searcher) -> None:
             seen.append(look(before, after))
 
-        with self._writing(report=lambda *_: check_stopped(), gate=gate, trial=True) as writer:
-            build_only(writer, self.desk, number, revision)
+        with self._writers.open(report=lambda *_: check_stopped(), gate=gate, trial=True) as writer:
+            build_only(writer, self._shared.desk, number, revision)
         return seen[0]
 
     def _commit(self, number: int) -> str:
@@ -218,28 +182,28 @@ class Drafting:
         publishing: it becomes an event of the draft, and is returned."""
         from surefind.files.committing import commit_file
 
-        if not self.settings.desk.git:
+        if not self._shared.settings.desk.git:
             return ""
-        draft = self.desk.get(number)
-        found = self.desk.revision(number)
+        draft = self._shared.desk.get(number)
+        found = self._shared.desk.revision(number)
         message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
-        repository = (self.folder / Path(self.settings.desk.git).expanduser()).resolve()
+        repository = (self._shared.folder / Path(self._shared.settings.desk.git).expanduser()).resolve()
         try:
             self._check_format(draft.document)
             below = self._document_folders(repository)
-            limits = self.settings.limits
+            limits = self._shared.settings.limits
             commit = commit_file(repository, draft.document, found.data, draft.author, message, limits, below)
         except (SourceError, OSError, UnicodeError) as error:
             problem = f"could not commit to git: {error}"
-            self.desk.record(number, self.author, problem)
+            self._shared.desk.record(number, self._shared.author, problem)
             return problem
-        self.desk.record(number, self.author, f"committed to git as {commit[:12]}")
+        self._shared.desk.record(number, self._shared.author, f"committed to git as {commit[:12]}")
         return ""
 
     def _check_format(self, document: str) -> None:
         """Raises `SourceError` if the file of a document would be something else to other programs: its name says what
         they do with it."""
-        readers = self.settings.readers
+        readers = self._shared.settings.readers
         if readers.find(document) in (None, readers.by_name["code"]):
             raise SourceError(
                 f"{document} has no format of documents in its name, so other programs could run it or read it as "
@@ -249,26 +213,22 @@ class Drafting:
     def _document_folders(self, repository: Path) -> list[Path]:
         """Returns the folders of a repository that documents may be written to: all, or only those that are synced if
         the knowledge base is inside, with its settings and keys."""
-        if not self.folder.resolve().is_relative_to(repository):
+        if not self._shared.folder.resolve().is_relative_to(repository):
             return [repository]
-        return [source.root for source in self.catalogue.sources() if not source.origin]
+        return [source.root for source in self._shared.catalogue.sources() if not source.origin]
 
     # ------------------------------------------------------------ reading
-
-    def drafts(self) -> list[Draft]:
-        """Returns the drafts that wait to be published, newest first."""
-        return self.desk.waiting()
 
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
         from surefind.write.cutting import cut_each
 
-        layout = self.settings.layout
+        layout = self._shared.settings.layout
         if layout.asks_llm:
             raise UsageError("This layout asks a language model, so the chunks are made when the draft is published.")
         made = self.document_of(name, data, document, keep_metadata)
         with self._reading() as reading:
-            (cut,) = cut_each(layout, [made], 1, reading, self.services)
+            (cut,) = cut_each(layout, [made], 1, reading, self._shared.services)
         if cut.refused:
             raise SourceError(f"{document} {cut.refused}, while {layout} cut it.")
         return cut.chunks
@@ -287,23 +247,23 @@ class Drafting:
         base, found = self._published(document)
         if base.version is None or found is None:
             return ""
-        names = (document, self.catalogue.versions.file_of(base.version)[1])
-        lists = access_lists(found.acl, names, self.settings.access)
+        names = (document, self._shared.catalogue.versions.file_of(base.version)[1])
+        lists = access_lists(found.acl, names, self._shared.settings.access)
         return base.text if access.admits(one.groups for one in lists) else ""
 
-    def may_read_draft(self, number: int, access: Access, revision: int | None = None) -> bool:
+    def may_read(self, number: int, access: Access, revision: int | None = None) -> bool:
         """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that
         of the document as it is published now, and by the rules for its name."""
         from surefind.access import access_lists
 
-        document = self.desk.get(number).document
-        owned, names = [self.desk.signed(number, revision)[1]], [document]
+        document = self._shared.desk.get(number).document
+        owned, names = [self._shared.desk.signed(number, revision)[1]], [document]
         with contextlib.suppress(NothingIndexedError):
-            versions = self.catalogue.versions
-            if version := versions.find(document, self.catalogue.snapshot_id()):
+            versions = self._shared.catalogue.versions
+            if version := versions.find(document, self._shared.catalogue.snapshot_id()):
                 names.append(versions.file_of(version)[1])
                 owned.append(versions.acl(version))
-        lists = [one for own in owned for one in access_lists(own, names, self.settings.access)]
+        lists = [one for own in owned for one in access_lists(own, names, self._shared.settings.access)]
         return access.admits(one.groups for one in lists)
 
     # ------------------------------------------------------------ helpers
@@ -334,8 +294,8 @@ class Drafting:
         from surefind.store.failures import explaining
 
         try:
-            with explaining(self.data):
-                return base_of(self.catalogue, document)
+            with explaining(self._shared.data):
+                return base_of(self._shared.catalogue, document)
         except NothingIndexedError:
             return Base(), None
 
@@ -343,5 +303,5 @@ class Drafting:
     def _reading(self) -> Iterator[Reading]:
         from surefind.write.reading import Reading
 
-        with Reading(self.settings.readers, self.settings.limits, spare=True) as reading:
+        with Reading(self._shared.settings.readers, self._shared.settings.limits, spare=True) as reading:
             yield reading

@@ -69,7 +69,7 @@ def _indexes(kb: KnowledgeBase) -> str:
         broken = listed(key for key in keys if backend.indexes.has(key) and not backend.indexes.sound(key))
         if broken:
             raise DamageError(f"damaged in {backend.indexes.folder}: {broken}. Rebuild them with: surefind sync.")
-        kb.reader().view.ready(kb.retrievers())
+        kb.reader().view.ready(kb.settings.retrievers)
     return f"{len(keys)} tables and indexes match their checksums"
 
 

@@ -6,23 +6,25 @@
         print(hit.rank, hit.document, hit.text)
 
 Reading and writing are separate. A search runs on the current `Searcher`, which shows one generation and never changes;
-a search writes and builds nothing. Methods that write (`sync`, `build`, `publish` …) use a `Writer`, one at a time.
+a search writes and builds nothing. Methods that write (`sync`, `build` …) use a `Writer`, one at a time. `kb.drafts`
+writes, reviews and publishes drafts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import RLock
-from types import TracebackType
+from threading import Event
 from typing import TYPE_CHECKING, Self
 
-from surefind.access import Access, checked_name
+from surefind.access import Access
 from surefind.errors import NotBuiltError, NothingIndexedError, StoreError
-from surefind.kb.drafting import Drafting
-from surefind.kb.writing import Writing
-from surefind.protocols import Retriever
+from surefind.kb.drafting import Drafts
+from surefind.kb.shared import Shared
+from surefind.kb.writing import Writers
+from surefind.protocols import OnProgress, Retriever
 from surefind.search.current import Current
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT
@@ -30,37 +32,31 @@ from surefind.search.opening import Opening
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher, check_query
 from surefind.services import LocalServices
-from surefind.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
-from surefind.store.backend import Backend
-from surefind.store.backends.choice import backend_of
-from surefind.store.catalogue import NAME, Catalogue
-from surefind.store.connection import closed
+from surefind.settings.config import FILE_NAME, Settings, load_settings
+from surefind.store.catalogue import Catalogue
 from surefind.store.failures import explaining
-from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation, Version
 from surefind.types import Document, Effort, SearchResult
 from surefind.write.layout import Layout
 
 if TYPE_CHECKING:
     from surefind.desk.store import Desk
+    from surefind.kb.gate import Gate
     from surefind.kb.status import Status
+    from surefind.prompts.values import Calls
+    from surefind.write.intake import SyncReport
 
 
-class KnowledgeBase(Writing, Drafting):
-    """Indexes and searches the documents of one knowledge base. `KnowledgeBase.open(folder)` returns one."""
+class KnowledgeBase:
+    """Indexes and searches the documents of one knowledge base. `KnowledgeBase.open(folder)` returns one. `kb.drafts`
+    is what can be done with its drafts."""
 
     def __init__(self, folder: Path, once: bool = False, author: str = "") -> None:
+        self._shared = Shared(folder, once, author)
+        self._writers = Writers(self._shared)
+        self.drafts = Drafts(self._shared, self._writers)
         self.folder = folder
-        self._author = checked_name(author, "person") if author else ""
-        self._once = once
-        self.settings = load_settings(folder / FILE_NAME)
-        self.data = folder / DATA_FOLDER
-        self.services = self._services(self.settings)
-        self._catalogue: Catalogue | None = None
-        self._currents: dict[str, Current] = {}
-        self._desk: Desk | None = None
-        self._closed = False
-        self._lock = RLock()
+        self.data = self._shared.data
 
     @classmethod
     def open(cls, folder: str | Path = ".", once: bool = False, author: str = "") -> KnowledgeBase:
@@ -72,39 +68,15 @@ class KnowledgeBase(Writing, Drafting):
             raise StoreError(f"{path} is a file. Give the folder that holds (or will hold) the knowledge base.")
         return cls(path.resolve(), once, author)
 
-    @property
-    def author(self) -> str:
-        """Who changes the knowledge base."""
-        from surefind.write.writer import this_user
-
-        return self._author or this_user()
-
     def close(self) -> None:
         """Closes the readers, the services, the catalogue and the desk. A `with` statement does so at its end. Calls
         that other threads have begun end as they would, or raise `ClosedError`, as all later calls do."""
-        with self._lock:
-            self._closed = True
-            currents = list(self._currents.values())
-            self._currents = {}
-            catalogue, desk = self._catalogue, self._desk
-            self._catalogue = self._desk = None
-        self.services.close()
-        for current in currents:
-            current.close()
-        if catalogue:
-            catalogue.close()
-        if desk:
-            desk.close()
-
-    def _check_open(self) -> None:
-        """Raises `ClosedError` after `close`."""
-        if self._closed:
-            raise closed(self.data)
+        self._shared.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def reload(self) -> bool:
@@ -114,41 +86,44 @@ class KnowledgeBase(Writing, Drafting):
         settings = load_settings(self.folder / FILE_NAME)
         if settings == self.settings:
             return False
-        wanted = [retriever for pipeline in settings.pipelines.values() for retriever in pipeline.retrieve]
-        if self._exists() and (lacking := self.missing(wanted, settings.layout)):
+        if self._shared.exists and (lacking := self.missing(settings.retrievers, settings.layout)):
             if (settings.access, settings.isolated) != (self.settings.access, self.settings.isolated):
-                self._use(replace(self.settings, access=settings.access, isolated=settings.isolated))
+                self.use(replace(self.settings, access=settings.access, isolated=settings.isolated))
             listed = ", ".join(sorted({one.name for one in lacking}))
             raise NotBuiltError(f"The new settings need an index for {listed}. Build it with: surefind sync.")
-        self._use(settings)
+        self.use(settings)
         return True
 
-    def _use(self, settings: Settings) -> None:
-        with self._lock:
-            if settings.llm != self.settings.llm:
-                self.services = self._services(settings)
-            self.settings = settings
-            if self._desk:
-                self._desk.needed = settings.desk.approvals
-            self._currents = {}  # their readers know the earlier access rules
+    def use(self, settings: Settings) -> None:
+        """Replaces the settings. Searches that run end with those that they began with."""
+        self._shared.use(settings)
 
-    def _services(self, settings: Settings) -> LocalServices:
-        return LocalServices(self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts")
+    @property
+    def author(self) -> str:
+        """Who changes the knowledge base."""
+        return self._shared.author
 
-    # ------------------------------------------------------------ reading
+    @property
+    def settings(self) -> Settings:
+        """What surefind.toml says; `reload` reads it again."""
+        return self._shared.settings
 
-    def _exists(self) -> bool:
-        return (self.data / NAME).exists()
+    @property
+    def services(self) -> LocalServices:
+        """The encoders and language models."""
+        return self._shared.services
 
     @property
     def catalogue(self) -> Catalogue:
         """The catalogue, opened read-only. Any thread may use it."""
-        if not self._exists():
-            raise nothing_yet(self.data, f"There is no knowledge base in {self.folder} yet.")
-        with self._lock:
-            self._check_open()
-            self._catalogue = self._catalogue or Catalogue(self.data, readonly=True)
-            return self._catalogue
+        return self._shared.catalogue
+
+    @property
+    def desk(self) -> Desk:
+        """What is kept of drafts: their revisions, reviews and events. Any thread may use it."""
+        return self._shared.desk
+
+    # ------------------------------------------------------------ reading
 
     def reader(self, layout: Layout | None = None) -> Searcher:
         """Returns the reader of the current generation. If another process has committed a newer generation, it is
@@ -163,34 +138,28 @@ class KnowledgeBase(Writing, Drafting):
 
     def refresh(self) -> None:
         """Opens the newest generation, so that the next search sees everything committed so far."""
-        with explaining(self.data):
-            for current in list(self._currents.values()):
-                try:
-                    current.refresh()
-                except NotBuiltError:  # the new generation is not cut in this layout; its next reader gets the error
-                    current.drop()
+        self._shared.refresh()
 
     def _current(self, layout: Layout | None) -> Current:
         spec = str(layout or self.settings.layout)
-        known = self._currents.get(spec)
+        shared = self._shared
+        known = shared.currents.get(spec)
         if known is None:
-            with self._lock:
-                known = self._currents.setdefault(spec, Current(self.catalogue.generation, self._opening(spec).open))
+            with shared.lock:
+                known = shared.currents.setdefault(spec, Current(self.catalogue.generation, self._opening(spec).open))
         return known
 
     def _opening(self, layout: str) -> Opening:
-        required = self.retrievers() if layout == str(self.settings.layout) else []
-        return Opening(self.catalogue, self._backend(), layout, self.services, self.settings.access, required)
-
-    def _backend(self) -> Backend:
-        return backend_of(self.settings.store, self.catalogue, self.settings.isolated, self._once)
+        settings = self.settings
+        required = settings.retrievers if layout == str(settings.layout) else []
+        return Opening(self.catalogue, self._shared.backend, layout, self.services, settings.access, required)
 
     def has_cut(self, layout: Layout | None) -> bool:
         """Returns whether the current generation is cut in this layout."""
         spec = str(layout or self.settings.layout)
         try:
             with explaining(self.data):
-                return self._backend().has(self.catalogue.snapshot_id(), spec)
+                return self._shared.backend.has(self.catalogue.snapshot_id(), spec)
         except NothingIndexedError:
             return False
 
@@ -236,12 +205,12 @@ class KnowledgeBase(Writing, Drafting):
     def index_sizes(self, layout: Layout | None = None) -> dict[str, int]:
         """Returns the bytes on disk of each index of the current generation, by index spec."""
         with explaining(self.data):
-            return self._backend().sizes(self.catalogue.snapshot_id(), str(layout or self.settings.layout))
+            return self._shared.backend.sizes(self.catalogue.snapshot_id(), str(layout or self.settings.layout))
 
     def folders(self, generation: int) -> list[Path]:
         """Returns the folders of the indexes of a generation. They stay as they are while a reader of it is in use."""
         with explaining(self.data):
-            return self._backend().folders(self.catalogue.kept(generation).contents)
+            return self._shared.backend.folders(self.catalogue.kept(generation).contents)
 
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
@@ -263,5 +232,113 @@ class KnowledgeBase(Writing, Drafting):
         from surefind.kb.status import status_of
 
         with explaining(self.data):
-            backend, drafts = self._backend(), self.desk.count()
+            backend, drafts = self._shared.backend, self.desk.count()
             return status_of(self.folder, self.catalogue, backend, self.reader(), self.settings, drafts)
+
+    # ------------------------------------------------------------ writing
+
+    def sync(
+        self,
+        *paths: str | Path,
+        forget: Sequence[str | Path] = (),
+        report: OnProgress | None = None,
+        index: bool = True,
+        revision: str = "",
+        gate: Gate | None = None,
+        ray: str = "",
+    ) -> SyncReport:
+        """Reads the files that changed below `paths` (or in every known source) and indexes them for every configured
+        pipeline. `git+https://…@REVISION` names a Git repository, and so does a path with a `revision`. Sources in
+        `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes.
+        `gate` is asked before the result is published; it is required if the settings say `gate = true`. `ray` is the
+        address of a Ray cluster that prepares the files."""
+        from surefind.files.git import GitOrigin, source
+        from surefind.store.cache import remove
+        from surefind.write.sync import sync
+
+        retrievers = self.settings.retrievers if index else []
+        with self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray, uses=retrievers) as writer:
+            if not paths and not forget and not writer.catalogue.sources():
+                raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
+            wanted = [source(path, revision) for path in paths]
+            folders = [path for path in wanted if isinstance(path, Path)]
+            origins = [origin for origin in wanted if isinstance(origin, GitOrigin)]
+            made = sync(writer, retrievers, folders, [source(path) for path in forget], origins)
+        if not ray:  # an earlier sync on a cluster may have been stopped, and what it prepared is of no more use
+            remove(self._writers.checkpoint)
+        return made
+
+    def build(
+        self, *pipelines: str | Pipeline, layout: Layout | None = None, report: OnProgress | None = None
+    ) -> list[str]:
+        """Makes the current generation searchable by these pipelines: cuts and indexes what the layout lacks.
+        Returns the names of the indexes that were built."""
+        retrievers = [r for pipeline in pipelines for r in self.pipeline(pipeline).retrieve]
+        return self.build_for(retrievers, layout, report)
+
+    def build_for(
+        self,
+        retrievers: Sequence[Retriever],
+        layout: Layout | None = None,
+        report: OnProgress | None = None,
+        repair: bool = False,
+    ) -> list[str]:
+        """Does what `build` does, for retrievers. Takes the writer's lock only if something is missing. With `repair`,
+        also rebuilds existing indexes whose checksums do not match."""
+        if not repair and self.has_cut(layout) and not self.missing(retrievers, layout):
+            return []
+        with self._writers.open(layout, report) as writer:
+            contents = writer.catalogue.snapshot_id()
+            writer.cut(contents)
+            return writer.build(contents, retrievers)
+
+    def compact(self, report: OnProgress | None = None) -> list[str]:
+        """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
+        time. The next sync uses the result; searches notice nothing. Returns the names of the merged indexes."""
+        wanted = self.settings.retrievers
+        if not self._shared.backend.crowded(self.catalogue.snapshot_id(), str(self.settings.layout), wanted):
+            return []
+        with self._writers.change(report) as writer:
+            return writer.compact(wanted)
+
+    def rollback(self, generation: int) -> Generation:
+        """Commits a new generation with the documents of an earlier one, and returns the earlier one. Nothing is
+        rebuilt. The next sync takes in what the folders hold at that time."""
+        with self._writers.change() as writer:
+            return writer.rollback(generation)
+
+    def retire(self, document: str, report: OnProgress | None = None, gate: Gate | None = None) -> int:
+        """Removes a document, but not its file. Returns the number of the new generation. `gate` is as in `sync`."""
+        from surefind.write import publish
+
+        with self._writers.change(report, self._writers.gate(gate)) as writer:
+            return publish.retire(writer, document, self.settings.retrievers)
+
+    def changes(self, stop: Event | None = None) -> Iterator[None]:
+        """Watches the sources: yields once when watching has begun, and again whenever their files have changed.
+        It ends only when `stop` is set."""
+        from surefind.write.watch import changes
+
+        roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
+        if not roots:
+            raise NothingIndexedError("There is no folder to watch. Name one: surefind sync docs/ --watch.")
+        return changes(roots, stop)
+
+    def sync_calls(
+        self, *paths: str | Path, layout: Layout | None = None, retrievers: Sequence[Retriever] | None = None
+    ) -> list[Calls]:
+        """Estimates the LLM calls of a sync of these paths (or of every known source), as an upper bound. Counts the
+        files that changed, or all files if the layout or an index is new."""
+        from surefind.files.git import source
+        from surefind.write.quote import known_files, sync_calls
+
+        settings = self.settings
+        roots = [source(path) for path in paths]
+        with contextlib.suppress(NothingIndexedError):  # the sync makes the catalogue
+            roots = roots or [source.root for source in self.catalogue.sources()]
+        return sync_calls(
+            layout or settings.layout, (settings.files, settings.readers), [r for r in roots if isinstance(r, Path)],
+            lambda: known_files(self.catalogue), self.has_cut(layout),
+            settings.retrievers if retrievers is None else retrievers,
+            lambda retriever: bool(self.missing([retriever], layout)),
+        )  # fmt: skip

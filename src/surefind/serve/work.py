@@ -77,7 +77,7 @@ def publish(task: JobContext, version: int, approved: bool = False, revision: in
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
     needed = task.kb.settings.desk.approvals if approved else 0
-    do = partial(task.kb.publish, version, task.report, gate, needed, revision, task.say)
+    do = partial(task.kb.drafts.publish, version, task.report, gate, needed, revision, task.say)
     number = patiently(do, PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 

@@ -19,6 +19,7 @@ from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.files.scan import FileRules, FollowLinks
 from surefind.llm.settings import LLMSettings
+from surefind.protocols import Retriever
 from surefind.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
 from surefind.settings.template import BUILT_IN
 from surefind.settings.template import TEMPLATE as TEMPLATE
@@ -104,6 +105,11 @@ class Settings:
     def known(self) -> dict[str, Pipeline]:
         """The pipelines that have a name: the built-in ones, and those of surefind.toml, which win."""
         return {**_built_in_pipelines(), **self.pipelines}
+
+    @property
+    def retrievers(self) -> list[Retriever]:
+        """The retrievers of every pipeline."""
+        return [retriever for pipeline in self.pipelines.values() for retriever in pipeline.retrieve]
 
     def named(self, name: str) -> Pipeline:
         if name not in self.known:
@@ -207,12 +213,12 @@ class _SettingsReader:
         follow = self.one_of("sync", sync, "follow_links", get_args(FollowLinks))
         return self.made("sync", "exclude", lambda: FileRules(tuple(sync["exclude"]), follow))
 
-    def made(self, table: str, key: str, make: Callable[[], _T]) -> _T:
+    def made(self, table: str, key: str, make: Callable[[], _T], number: int = 0) -> _T:
         """Makes settings. Errors name the key."""
         try:
             return make()
         except UsageError as error:
-            raise self.error(table, key, str(error)) from None
+            raise self.error(table, key, str(error), number) from None
 
     def one_of(self, table: str, values: dict[str, Any], key: str, known: tuple[str, ...]) -> Any:
         if values[key] not in known:
@@ -220,10 +226,9 @@ class _SettingsReader:
         return values[key]
 
     def count(self, table: str, values: dict[str, Any], key: str) -> int:
-        number: int = values[key]
-        if number < 1:
-            raise self.error(table, key, f"{key} must be at least 1, not {number}.")
-        return number
+        if values[key] < 1:
+            raise self.error(table, key, f"{key} must be at least 1, not {values[key]}.")
+        return int(values[key])
 
     def share(self, table: str, values: dict[str, Any], key: str) -> float:
         share = float(values[key])
@@ -258,16 +263,12 @@ class _SettingsReader:
                 raise self.error("", table, _RULES)
             self.check(table, content, _ACCESS, number)
             if not content.get("path", "").strip("/ ") or "groups" not in content:
-                needs = 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].'
-                raise self.error(table, "", needs, number)
+                raise self.error(table, "", 'a rule needs a path and groups: path = "hr/**", groups = ["hr"].', number)
             rules.append(PathRule(content["path"], self.groups(content["groups"], table, "groups", number)))
         return tuple(rules)
 
     def groups(self, names: list[str], table: str, key: str, number: int = 0) -> tuple[str, ...]:
-        try:
-            return tuple(map(checked_name, names))
-        except UsageError as error:
-            raise self.error(table, key, str(error), number) from None
+        return self.made(table, key, lambda: tuple(map(checked_name, names)), number)
 
     def readers(self, specs: list[str]) -> Readers:
         for text in specs:
@@ -341,8 +342,7 @@ class _SettingsReader:
             if key not in keys:
                 raise self.error(table, key, f"[{table}] has no setting {key!r}. {choices(key, keys)}", number)
             if not isinstance(value, keys[key]) or isinstance(value, bool) != (keys[key] is bool):
-                message = f"{key} must be {_WORDS[keys[key]]}, not {value!r}."
-                raise self.error(table, key, message, number)
+                raise self.error(table, key, f"{key} must be {_WORDS[keys[key]]}, not {value!r}.", number)
             if isinstance(value, list) and not all(isinstance(item, str) for item in value):
                 raise self.error(table, key, f"{key} must be a list of strings, not {value!r}.", number)
 

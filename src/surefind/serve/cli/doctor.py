@@ -149,7 +149,7 @@ def _verify(kb: Path) -> str:
             view = base.reader().view
         except NothingIndexedError as error:
             return str(error)  # no knowledge base yet, or the first sync is running
-        view.ready(base.retrievers())
+        view.ready(base.settings.retrievers)
         return f"{len(view)} passages can be searched"
 
 

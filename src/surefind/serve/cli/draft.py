@@ -47,7 +47,7 @@ def new(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        _show(base.draft(file, document), as_json)
+        _show(base.drafts.add(file, document), as_json)
 
 
 def review(
@@ -60,7 +60,7 @@ def review(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        _show(base.review(version, done), as_json)
+        _show(base.drafts.review(version, done), as_json)
 
 
 def approve(
@@ -75,7 +75,7 @@ def approve(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        _show(base.approve(version, revision or base.desk.get(version).revision), as_json)
+        _show(base.drafts.approve(version, revision or base.desk.get(version).revision), as_json)
 
 
 def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
@@ -86,7 +86,7 @@ def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
 
     with KnowledgeBase.open(kb) as base:
         found = base.desk.get(version)
-        now = base.published_text(found.document, Access.owner())
+        now = base.drafts.published_text(found.document, Access.owner())
         shown = unified(now, base.desk.revision(version).text, (found.document, f"draft {version}"))
     if as_json:
         print_json(shown)
@@ -99,7 +99,7 @@ def rebase(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        _show(base.rebase(version), as_json)
+        _show(base.drafts.rebase(version), as_json)
 
 
 def restore(
@@ -111,7 +111,7 @@ def restore(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        _show(base.restore(version), as_json)
+        _show(base.drafts.restore(version), as_json)
 
 
 def log(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
@@ -150,7 +150,7 @@ def publish(
     with KnowledgeBase.open(kb) as base, guarded(base, no_gate, (budget, yes), as_json) as guard:
         needed = base.settings.desk.approvals if approved else 0
         tell = partial(typer.echo, err=True)
-        do = partial(base.publish, version, guard.report, guard.gate, needed, revision, tell)
+        do = partial(base.drafts.publish, version, guard.report, guard.gate, needed, revision, tell)
         number = patiently(do, wait)
     _show_published("Published", number, guard, as_json)
 
@@ -168,7 +168,7 @@ def discard(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        base.discard(version)
+        base.drafts.discard(version)
     print_json({"discarded": version}) if as_json else typer.echo(f"Discarded draft {version}.")
 
 
@@ -193,7 +193,7 @@ def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        waiting = base.drafts()
+        waiting = base.desk.waiting()
     if as_json:
         print_json(waiting)
     elif not waiting:

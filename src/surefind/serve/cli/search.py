@@ -204,7 +204,7 @@ def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet
             names = ", ".join(dict.fromkeys(one.name for one in pipeline.retrieve))
             typer.echo(f"Building the indexes for this search, once for these documents: {names} …", err=True)
         with progress(quiet=quiet) as report:
-            base.rebuild_for(pipeline.retrieve, layout, report)
+            base.build_for(pipeline.retrieve, layout, report, repair=True)
 
 
 def choose(

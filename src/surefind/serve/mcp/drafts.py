@@ -51,7 +51,7 @@ def _line(draft: Draft) -> str:
 
 
 def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply:
-    waiting = [one for one in kb.drafts() if sees(kb, caller, one)]
+    waiting = [one for one in kb.desk.waiting() if sees(kb, caller, one)]
     shown = waiting[given.start - 1 :]
     answer = _listed(shown, given.start, len(waiting))
     while size(answer.text, answer.data) > given.max_tokens and len(shown) > 1:

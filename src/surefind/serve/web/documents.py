@@ -133,7 +133,7 @@ async def restore(request: Request, service: Served, version: Annotated[int, For
     caller = await service.caller(request, "write")
 
     def write() -> int:
-        return service.kb.restore(restorable(service, caller, version), caller.name).number
+        return service.kb.drafts.restore(restorable(service, caller, version), caller.name).number
 
     return back_to(request, f"/drafts/{await service.work_apart('upload', request, caller, write)}")
 

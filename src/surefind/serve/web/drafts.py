@@ -112,10 +112,10 @@ def _source(service: Service, caller: Caller, document: str) -> tuple[str, str, 
     if not document or not sees_document(service, caller, document):
         return "", text_name(document) if document else "", None
     version = dict(service.reader().view.readable(caller.access()))[document]
-    _, name, data = service.kb.source_of(version)
+    _, name, data = service.kb.drafts.source_of(version)
     if is_text(name):
         return decoded(data), name, version
-    return service.kb.published_text(document, caller.access()), text_name(document), version
+    return service.kb.drafts.published_text(document, caller.access()), text_name(document), version
 
 
 @router.post("/drafts/new")
@@ -143,7 +143,7 @@ async def make(
         made_from = None if given is None else await service.work(lambda: _edited(service, caller, given))
 
         def write() -> Draft:
-            return service.kb.draft_of(name, body, wanted, caller.name, made_from=made_from)
+            return service.kb.drafts.add_bytes(name, body, wanted, caller.name, made_from=made_from)
 
         made = await service.work_apart("upload", request, caller, write)
     except SourceError as error:
@@ -199,7 +199,7 @@ async def save(
     data = _plain(text).encode()
     try:
         await service.work_apart(
-            "upload", request, caller, lambda: service.kb.save(number, revision, data, caller.name, name)
+            "upload", request, caller, lambda: service.kb.drafts.save(number, revision, data, caller.name, name)
         )
     except ConflictError as error:
         said = str(error)
@@ -225,7 +225,7 @@ async def upload(
 
     def write() -> None:
         seen(service.kb, caller, number)
-        service.kb.save(number, revision, data, caller.name, name)
+        service.kb.drafts.save(number, revision, data, caller.name, name)
 
     await service.work_apart("upload", request, caller, write)
     return back_to(request, f"/drafts/{number}")
@@ -257,7 +257,7 @@ async def preview(request: Request, service: Served, text: Typed, document: Name
 
     def read() -> Response:
         try:
-            made = service.kb.document_of(text_name(name), _plain(text).encode(), name)
+            made = service.kb.drafts.document_of(text_name(name), _plain(text).encode(), name)
         except SourceError as error:
             return page(
                 caller, "preview.html", title="Preview", here="drafts", made=None, rendered=None, wrong=str(error)
@@ -276,7 +276,7 @@ async def chunks(request: Request, service: Served, text: Typed, document: Name 
     name = document.strip() or "new.md"
 
     def cut() -> dict[str, Any]:
-        return chunks_of(lambda: service.kb.chunks_of(text_name(name), _plain(text).encode(), name))
+        return chunks_of(lambda: service.kb.drafts.chunks_of(text_name(name), _plain(text).encode(), name))
 
     found = await service.work_apart("upload", request, caller, cut)
     return page(caller, "chunks.html", title="Chunks", here="drafts", found=found)

@@ -123,6 +123,6 @@ async def upload(
 
     return asdict(
         await service.work_apart(
-            "upload", request, caller, lambda: service.kb.draft_of(name, data, document, caller.name)
+            "upload", request, caller, lambda: service.kb.drafts.add_bytes(name, data, document, caller.name)
         )
     )

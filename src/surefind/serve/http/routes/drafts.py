@@ -71,7 +71,7 @@ async def drafts(request: Request, service: Served) -> dict[str, Any]:
     caller = await service.caller(request, "write")
 
     def read() -> dict[str, Any]:
-        return {"drafts": [asdict(one) for one in service.kb.drafts() if sees(service.kb, caller, one)]}
+        return {"drafts": [asdict(one) for one in service.kb.desk.waiting() if sees(service.kb, caller, one)]}
 
     return await service.work(read)
 
@@ -129,7 +129,7 @@ async def save(
 
     def write() -> Draft:
         seen(service.kb, caller, number)
-        return service.kb.save(number, int(edited), data, caller.name, name)
+        return service.kb.drafts.save(number, int(edited), data, caller.name, name)
 
     return asdict(await service.work_apart("upload", request, caller, write))
 
@@ -224,7 +224,7 @@ async def restore(version: Number, request: Request, service: Served) -> dict[st
     caller = await service.caller(request, "write")
 
     def write() -> dict[str, Any]:
-        return asdict(service.kb.restore(restorable(service, caller, version), caller.name))
+        return asdict(service.kb.drafts.restore(restorable(service, caller, version), caller.name))
 
     return await service.work_apart("upload", request, caller, write)
 

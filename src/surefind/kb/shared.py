@@ -1,0 +1,117 @@
+"""What the parts of a `KnowledgeBase` share: its folder, its settings, and what is open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING
+
+from surefind.access import checked_name
+from surefind.errors import NotBuiltError
+from surefind.search.current import Current
+from surefind.services import LocalServices
+from surefind.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
+from surefind.store.backend import Backend
+from surefind.store.backends.choice import backend_of
+from surefind.store.catalogue import NAME, Catalogue
+from surefind.store.connection import closed
+from surefind.store.failures import explaining
+from surefind.store.lock import nothing_yet
+
+if TYPE_CHECKING:
+    from surefind.desk.store import Desk
+
+
+class Shared:
+    """The settings, the services and the open files of one knowledge base. `KnowledgeBase` makes it, for its parts."""
+
+    def __init__(self, folder: Path, once: bool, author: str) -> None:
+        self.folder = folder
+        self.data = folder / DATA_FOLDER
+        self._author = checked_name(author, "person") if author else ""
+        self._once = once
+        self.settings = load_settings(folder / FILE_NAME)
+        self.services = self._services(self.settings)
+        self.lock = RLock()
+        self._catalogue: Catalogue | None = None
+        self._desk: Desk | None = None
+        self._closed = False
+        self.currents: dict[str, Current] = {}
+        """The current reader of each layout."""
+
+    @property
+    def author(self) -> str:
+        """Who changes the knowledge base."""
+        from surefind.write.writer import this_user
+
+        return self._author or this_user()
+
+    @property
+    def exists(self) -> bool:
+        """Whether something was written to the knowledge base."""
+        return (self.data / NAME).exists()
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue, opened read-only. Any thread may use it."""
+        if not self.exists:
+            raise nothing_yet(self.data, f"There is no knowledge base in {self.folder} yet.")
+        with self.lock:
+            self.check_open()
+            self._catalogue = self._catalogue or Catalogue(self.data, readonly=True)
+            return self._catalogue
+
+    @property
+    def desk(self) -> Desk:
+        """What is kept of drafts. Any thread may use it."""
+        from surefind.desk.store import Desk
+
+        with self.lock:
+            self.check_open()
+            if self._desk is None:
+                self._desk = Desk(self.data, self.settings.desk.approvals)
+            return self._desk
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of the settings, on the catalogue."""
+        return backend_of(self.settings.store, self.catalogue, self.settings.isolated, self._once)
+
+    def use(self, settings: Settings) -> None:
+        """Replaces the settings, and the services if other language models are set. Readers are opened again."""
+        with self.lock:
+            if settings.llm != self.settings.llm:
+                self.services = self._services(settings)
+            self.settings = settings
+            if self._desk:
+                self._desk.needed = settings.desk.approvals
+            self.currents = {}  # their readers know the earlier access rules
+
+    def refresh(self) -> None:
+        """Opens the newest generation in every layout that was read."""
+        with explaining(self.data):
+            for current in list(self.currents.values()):
+                try:
+                    current.refresh()
+                except NotBuiltError:  # the new generation is not cut in this layout; its next reader gets the error
+                    current.drop()
+
+    def check_open(self) -> None:
+        """Raises `ClosedError` after the knowledge base was closed."""
+        if self._closed:
+            raise closed(self.data)
+
+    def close(self) -> None:
+        """Closes the readers, the services, the catalogue and the desk."""
+        with self.lock:
+            self._closed = True
+            opened = [*self.currents.values(), self._catalogue, self._desk]
+            self.currents = {}
+            self._catalogue = self._desk = None
+        self.services.close()
+        for one in opened:
+            if one:
+                one.close()
+
+    def _services(self, settings: Settings) -> LocalServices:
+        return LocalServices(self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts")
