@@ -12,7 +12,7 @@ from typing import Any
 from surefind.disk.sealed import digest
 from surefind.types import Chunk
 
-_SHOWN = 6
+_LIST_LENGTH = 6
 """Passages of a list: the right one, one that shares its words and does not answer, and others."""
 
 
@@ -59,9 +59,9 @@ def lists() -> list[tuple[Fact, list[Chunk], int]]:
     made = []
     known = facts()
     for number, fact in enumerate(known):
-        others = [known[(number + step) % len(known)].chunk for step in range(1, _SHOWN - 1)]
+        others = [known[(number + step) % len(known)].chunk for step in range(1, _LIST_LENGTH - 1)]
         chunks = [fact.near_chunk, *others]
-        place = number % _SHOWN
+        place = number % _LIST_LENGTH
         chunks.insert(place, fact.chunk)
         made.append((fact, chunks, place))
     return made

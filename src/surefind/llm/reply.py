@@ -18,7 +18,7 @@ _START = re.compile(r'\{(?=\s*+")')
 """The start of an object that is not empty."""
 _REPEATED = 8
 """Words from which on a piece of a text is a repetition."""
-_SHORT = 3
+_SHORT_LETTERS = 3
 """Letters of a word that says little."""
 _MAX_READ_CHARS = 100_000
 _MAX_FAILURES = 1000
@@ -57,7 +57,7 @@ def repeats(text: str, source: str) -> bool:
 def shares_words(text: str, other: str) -> bool:
     """Whether two texts have a word of some length in common."""
     first, second = (
-        {word for word in _WORD.findall(words_of.casefold()) if len(word) > _SHORT} for words_of in (text, other)
+        {word for word in _WORD.findall(side.casefold()) if len(word) > _SHORT_LETTERS} for side in (text, other)
     )
     return bool(first & second)
 

@@ -2,7 +2,8 @@
 document?", "What is the name of the member?".
 
 A question fits a document if one of its passages has all of the question's words, apart from those that any question
-may have (`_ASKS`). One that fits `_SHARE` of the documents, and at least `_FEWEST`, asks for nothing in particular.
+may have (`_ASKS`). One that fits `_SHARE` of the documents, and at least `_MIN_DOCUMENTS`, asks for nothing in
+particular.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ASKS = frozenset(
     )
 )
 _SHARE = 0.05
-_FEWEST = 3
+_MIN_DOCUMENTS = 3
 
 
 def particular(question: str) -> frozenset[str]:
@@ -34,7 +35,7 @@ class Specific:
     def __init__(self, passages: Iterable[SourcePassage]) -> None:
         self._terms = [(passage.document, frozenset(terms(passage.text))) for passage in passages]
         documents = len({document for document, _ in self._terms})
-        self._most = max(_FEWEST, round(_SHARE * documents))
+        self._most = max(_MIN_DOCUMENTS, round(_SHARE * documents))
 
     def __call__(self, question: str) -> bool:
         asked = particular(question)

@@ -29,7 +29,7 @@ from surefind.train.job import SENTENCES, TrainingJob, need_torch, trainable
 from surefind.write.layout import Layout
 
 MEASURES = ("R@10", "nDCG@5", "nDCG@10", "R@50")
-_MOST = 2000
+_MAX_PAIRS = 2000
 """Pairs to train on, at most. The paper has 55,257 questions and about 5,000 triplets."""
 _PER_PASSAGE = 3
 """Questions that are written about a passage."""
@@ -77,7 +77,7 @@ def tuning_calls(desk: RunContext, before: Before) -> list[Calls]:
     calls_made = []
     for size in paper.TUNED_SIZES:
         passages = tokens // size + documents  # each document ends with a shorter one
-        calls = min(passages, -(-_MOST // _PER_PASSAGE)) + min(passages, _MOST)
+        calls = min(passages, -(-_MAX_PAIRS // _PER_PASSAGE)) + min(passages, _MAX_PAIRS)
         calls_made.append(Calls("", calls, calls * (min(size, 1000) + 250), 100 * calls))
     return calls_made
 
@@ -108,7 +108,7 @@ def _trained(desk: RunContext, row: str, encoder: str, way: _Way, size: int) -> 
 
     name = re.sub(r"[^A-Za-z0-9]+", "-", f"study-{row}-{desk.collection.name}").strip("-").lower()
     job = TrainingJob(
-        "encoder", name, way.sources, loss=way.loss, write=way.write, most=_MOST,
+        "encoder", name, way.sources, loss=way.loss, write=way.write, most=_MAX_PAIRS,
         rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0,
     )  # fmt: skip
     layout = _layout(size)
