@@ -107,8 +107,8 @@ def matches(old: Sequence[Hashable], new: Sequence[Hashable], steps: _Steps | No
     inside = _shortest(middle_old, middle_new, steps or _Steps(MAX_STEPS))
     if inside is None:
         inside = _unique(middle_old, middle_new)
-    found = [(0, 0, head), *((a + head, b + head, 1) for a, b in inside), (len(old) - tail, len(new) - tail, tail)]
-    return _joined(found)
+    blocks = [(0, 0, head), *((a + head, b + head, 1) for a, b in inside), (len(old) - tail, len(new) - tail, tail)]
+    return _joined(blocks)
 
 
 def _shared(one: Sequence[Hashable], other: Sequence[Hashable]) -> int:
@@ -181,10 +181,10 @@ def _unique(old: Sequence[Hashable], new: Sequence[Hashable]) -> list[tuple[int,
     return chain[::-1]
 
 
-def _joined(found: Sequence[Match]) -> list[Match]:
+def _joined(blocks: Sequence[Match]) -> list[Match]:
     """Joins runs that follow each other in both sequences, and leaves out empty ones."""
     joined: list[Match] = []
-    for a, b, size in found:
+    for a, b, size in blocks:
         if joined and size and (a, b) == (joined[-1][0] + joined[-1][2], joined[-1][1] + joined[-1][2]):
             joined[-1] = (joined[-1][0], joined[-1][1], joined[-1][2] + size)
         elif size:
@@ -210,10 +210,10 @@ def _words(old: str, new: str, steps: _Steps) -> tuple[Pieces, Pieces]:
     first, second = _WORD.findall(old), _WORD.findall(new)
     if max(len(first), len(second)) > _WORDS:
         return ((old, True),), ((new, True),)
-    found = matches(first, second, steps)
-    if 2 * sum(len(word) for a, _, size in found for word in first[a : a + size]) < min(len(old), len(new)):
+    common = matches(first, second, steps)
+    if 2 * sum(len(word) for a, _, size in common for word in first[a : a + size]) < min(len(old), len(new)):
         return ((old, True),), ((new, True),)  # mostly other words: marks between them would only confuse
-    return _pieces(first, [(a, size) for a, _, size in found]), _pieces(second, [(b, size) for _, b, size in found])
+    return _pieces(first, [(a, size) for a, _, size in common]), _pieces(second, [(b, size) for _, b, size in common])
 
 
 def _pieces(words: Sequence[str], kept: Sequence[tuple[int, int]]) -> Pieces:

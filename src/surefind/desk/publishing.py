@@ -48,10 +48,10 @@ def ready(writer: Writer, desk: Desk, number: int, needed: int = 0, seen: int | 
     now, before = base_of(writer.catalogue, draft.document)
     read_again = read(writer.reading, revision.name, revision.data, draft.document)
     made = completed(read_again, before, desk.keeps(number), revision.acl)
-    found = Ready(draft, revision, made, now)
-    if now.content != desk.base(number).content and not found.is_published:
+    prepared = Ready(draft, revision, made, now)
+    if now.content != desk.base(number).content and not prepared.is_published:
         raise outdated(draft, now)
-    return found
+    return prepared
 
 
 def publish(
@@ -64,19 +64,19 @@ def publish(
 ) -> int:
     """Commits a generation in which a draft replaces the document's earlier version. The version has the author of the
     draft. Returns the generation's number."""
-    found = ready(writer, desk, number, needed, seen)
-    if found.is_published and found.now.content != desk.base(number).content:
-        generation, base = writer.catalogue.generation(), found.now
+    prepared = ready(writer, desk, number, needed, seen)
+    if prepared.is_published and prepared.now.content != desk.base(number).content:
+        generation, base = writer.catalogue.generation(), prepared.now
     else:
-        generation, version = catalogue.publish(writer, found.document, found.draft.author, retrievers)
-        base = Base(version, content_hash(found.document), shown(found.document))
-    desk.published(number, found.revision.number, base, generation, writer.author)
+        generation, version = catalogue.publish(writer, prepared.document, prepared.draft.author, retrievers)
+        base = Base(version, content_hash(prepared.document), shown(prepared.document))
+    desk.published(number, prepared.revision.number, base, generation, writer.author)
     return generation
 
 
 def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None) -> None:
     """Builds what publishing a draft builds and asks the gate of the writer, but commits nothing."""
-    found = ready(writer, desk, number, seen=seen)
+    prepared = ready(writer, desk, number, seen=seen)
     asked = writer.gate
 
     def refuse(writer: Writer, contents: int) -> None:
@@ -86,7 +86,7 @@ def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None)
 
     writer.gate = refuse
     try:
-        catalogue.publish(writer, found.document, found.draft.author, [])
+        catalogue.publish(writer, prepared.document, prepared.draft.author, [])
     except _BuiltError:
         pass
     finally:

@@ -45,10 +45,10 @@ def comment(
 def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
     """Marks a comment of a draft as resolved."""
     with desk.database.writing() as rows:
-        found = _comment(rows, number, comment)
-        if not found.resolved_by:
+        comment_row = _comment(rows, number, comment)
+        if not comment_row.resolved_by:
             rows.db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
-            note(rows, number, who, f"resolved a comment of {found.author}", found.revision)
+            note(rows, number, who, f"resolved a comment of {comment_row.author}", comment_row.revision)
         return _comment(rows, number, comment)
 
 
@@ -59,10 +59,10 @@ def comments(desk: Desk, number: int) -> list[Comment]:
 
 
 def _comment(rows: CheckedRows, draft: int, number: int) -> Comment:
-    found = next((row for row in rows.group("comments", draft) if row[0] == number), None)
-    if found is None:
+    row_found = next((row for row in rows.group("comments", draft) if row[0] == number), None)
+    if row_found is None:
         raise NotFoundError(f"Draft {draft} has no comment {number}.")
-    return Comment(*found)
+    return Comment(*row_found)
 
 
 def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:

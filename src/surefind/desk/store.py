@@ -81,9 +81,9 @@ class Desk:
         changed, and the error has what was to be saved. With `base`, the draft is from now on based on that version."""
         now = timestamp()
         with self.database.writing() as rows:
-            found = self.open_draft(rows, number)
-            if found.revision != edited:
-                newer = self._revision(rows, number, found.revision)
+            draft = self.open_draft(rows, number)
+            if draft.revision != edited:
+                newer = self._revision(rows, number, draft.revision)
                 raise ConflictError(
                     f"{newer.author or 'Somebody'} saved revision {newer.number} of draft {number} meanwhile, and you "
                     f"edited revision {edited}. Nothing is lost: put your changes into revision {newer.number} and "
@@ -92,36 +92,36 @@ class Desk:
                     content.data,
                 )
             rows.db.execute(
-                "UPDATE drafts SET revision = ?, changed = ? WHERE number = ?", (found.revision + 1, now, number)
+                "UPDATE drafts SET revision = ?, changed = ? WHERE number = ?", (draft.revision + 1, now, number)
             )
             if base is not None:
                 rows.db.execute(
                     "UPDATE drafts SET base = ?, base_content = ?, base_text = ? WHERE number = ?",
                     (base.version, base.content, keep(rows, base.text.encode()), number),
                 )
-            self._revise(rows, number, found.revision + 1, content, author, now)
-            note(rows, number, author, what, found.revision + 1)
+            self._revise(rows, number, draft.revision + 1, content, author, now)
+            note(rows, number, author, what, draft.revision + 1)
             return self._draft(rows, number)
 
     def set_state(self, number: int, state: DraftState, who: str, what: str) -> Draft:
         """Sets the state of a draft that is not published yet. A draft that is handed back loses its approvals."""
         with self.database.writing() as rows:
-            found = self.open_draft(rows, number)
+            draft = self.open_draft(rows, number)
             if state == "draft":
                 rows.db.execute("DELETE FROM approvals WHERE draft = ?", (number,))
-            if found.state != state:
+            if draft.state != state:
                 rows.db.execute(
                     "UPDATE drafts SET state = ?, changed = ? WHERE number = ?", (state, timestamp(), number)
                 )
-                note(rows, number, who, what, found.revision)
+                note(rows, number, who, what, draft.revision)
             return self._draft(rows, number)
 
     def published(self, number: int, revision: int, base: Base, generation: int, who: str, more: str = "") -> Draft:
         """Records that a revision was published. If somebody saved a newer one meanwhile, the draft stays open, and is
         from now on based on what was published."""
         with self.database.writing() as rows:
-            found = self._draft(rows, number)
-            if found.revision == revision:
+            draft = self._draft(rows, number)
+            if draft.revision == revision:
                 rows.db.execute(
                     "UPDATE drafts SET state = 'published', version = ?, generation = ?, changed = ? WHERE number = ?",
                     (base.version, generation, timestamp(), number),
@@ -146,16 +146,16 @@ class Desk:
     def waiting(self, document: str | None = None) -> list[Draft]:
         """Returns the drafts that wait to be published, newest first: all, or those of a document."""
         with self.database.reading() as rows:
-            found = self._in_state(rows, *_WAITING)
-            wanted = (row for row in found if document in (None, row.document))
+            drafts = self._in_state(rows, *_WAITING)
+            wanted = (row for row in drafts if document in (None, row.document))
             return [self._shown(rows, row) for row in sorted(wanted, reverse=True)]
 
     def recent(self, most: int) -> list[Draft]:
         """Returns the drafts that were published last, the newest first."""
         with self.database.reading() as rows:
-            found = self._in_state(rows, "published")
-            found.sort(key=lambda row: (row.changed, row.number), reverse=True)
-            return [self._shown(rows, row) for row in found[:most]]
+            drafts = self._in_state(rows, "published")
+            drafts.sort(key=lambda row: (row.changed, row.number), reverse=True)
+            return [self._shown(rows, row) for row in drafts[:most]]
 
     def count(self) -> int:
         """Returns how many drafts wait to be published."""
@@ -186,14 +186,14 @@ class Desk:
     def base(self, number: int) -> Base:
         """Returns the published version that a draft was made from."""
         with self.database.reading() as rows:
-            found = self._known(rows, number)
-            return Base(found.base, found.base_content, fetch(rows, found.base_text).decode())
+            row = self._known(rows, number)
+            return Base(row.base, row.base_content, fetch(rows, row.base_text).decode())
 
     def signed(self, number: int, revision: int | None = None) -> tuple[str, tuple[str, ...]]:
         """Returns who wrote a revision of a draft, by default the newest, and its access list."""
         with self.database.reading() as rows:
-            found = self._revision_row(rows, number, revision or self._draft(rows, number).revision)
-            return found.author, tuple(json.loads(found.acl))
+            row = self._revision_row(rows, number, revision or self._draft(rows, number).revision)
+            return row.author, tuple(json.loads(row.acl))
 
     def keeps(self, number: int) -> bool:
         """Returns whether a draft keeps the metadata of its document."""
@@ -209,10 +209,10 @@ class Desk:
         """Returns the name and the bytes of the file that a version was published from; None if it was not published
         here."""
         with self.database.reading() as rows:
-            found = next((row for row in self._in_state(rows, "published") if row.version == version), None)
-            if found is None:
+            row_found = next((row for row in self._in_state(rows, "published") if row.version == version), None)
+            if row_found is None:
                 return None
-            revision = self._revision_row(rows, found.number, found.revision)
+            revision = self._revision_row(rows, row_found.number, row_found.revision)
             return revision.name, fetch(rows, revision.data)
 
     # ------------------------------------------------------------ rows
@@ -228,9 +228,9 @@ class Desk:
 
     def open_draft(self, rows: CheckedRows, number: int) -> Draft:
         """Returns a draft that is not published yet; raises `UsageError` if there is none with this number."""
-        found = self._draft(rows, number)
-        if found.state in OPEN:
-            return found
+        draft = self._draft(rows, number)
+        if draft.state in OPEN:
+            return draft
         raise no_draft(number)
 
     def _draft(self, rows: CheckedRows, number: int) -> Draft:
@@ -257,9 +257,9 @@ class Desk:
         )  # fmt: skip
 
     def _revision_row(self, rows: CheckedRows, number: int, revision: int) -> RevisionRow:
-        found = rows.rows("revisions", "WHERE draft = ? AND number = ?", (number, revision))
-        if found:
-            return RevisionRow(*found[0])
+        sealed = rows.rows("revisions", "WHERE draft = ? AND number = ?", (number, revision))
+        if sealed:
+            return RevisionRow(*sealed[0])
         rows.group("revisions", number)  # it may be lost
         raise UsageError(f"Draft {number} has no revision {revision}.")
 
@@ -267,15 +267,15 @@ class Desk:
         return [DraftRow(*row) for state in states for row in rows.group("drafts", state)]
 
     def _known(self, rows: CheckedRows, number: int) -> DraftRow:
-        found = self._row(rows, number)
-        if found is None:
+        row = self._row(rows, number)
+        if row is None:
             raise no_draft(number)
-        return found
+        return row
 
     def _row(self, rows: CheckedRows, number: int) -> DraftRow | None:
-        found = rows.rows("drafts", "WHERE number = ?", (number,))
-        if found:
-            return DraftRow(*found[0])
+        sealed = rows.rows("drafts", "WHERE number = ?", (number,))
+        if sealed:
+            return DraftRow(*sealed[0])
         rows.check_groups("drafts")  # it may be lost
         return None
 

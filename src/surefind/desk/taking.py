@@ -60,12 +60,12 @@ def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
             prepared = reading.read(reader, file, document)
         except SourceError as error:
             raise SourceError(f"{name} {str(error).replace(str(file), name)}.") from None
-    found = prepared.documents
+    documents = prepared.documents
     if alike := next((reason for _, reason in prepared.complaints if reason.startswith(LOOKS_RESTRICTED)), ""):
         raise SourceError(f"{name} {alike}.")
-    if len(found) != 1:
-        raise SourceError(f"{name} holds {len(found)} documents. A draft must be one document.")
-    return replace(found[0], id=document)
+    if len(documents) != 1:
+        raise SourceError(f"{name} holds {len(documents)} documents. A draft must be one document.")
+    return replace(documents[0], id=document)
 
 
 def base_of(catalogue: Catalogue, document: str) -> tuple[Base, Document | None]:

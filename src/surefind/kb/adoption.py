@@ -101,7 +101,7 @@ def check_free(folder: Path, name: str) -> None:
 
 def _name_of(pipeline: Pipeline, name: str, settings: Settings) -> str:
     """The name of the pipeline in the settings: that of an equal one, or else a name that is free."""
-    equal = [known for known, one in settings.known.items() if one == pipeline]
+    equal = [known for known, named in settings.known.items() if named == pipeline]
     for preferred in (name, settings.pipeline, *equal):
         if preferred in equal:
             return preferred
@@ -144,7 +144,7 @@ def missing(kb: KnowledgeBase, change: SettingsChange) -> list[str]:
     layout = change.new.layout
     wanted = _retrievers(kb, change)
     lacking = kb.missing(wanted, layout) if kb.has_cut(layout) else wanted
-    return list(dict.fromkeys(one.name for one in lacking))
+    return list(dict.fromkeys(retriever.name for retriever in lacking))
 
 
 def build_calls(kb: KnowledgeBase, change: SettingsChange) -> list[Calls]:
@@ -234,7 +234,7 @@ def _by_hand(last: SettingsChange) -> str:
     old = last.old
     text = f"To use the earlier pipeline and keep your edits, run: surefind use {shlex.quote(old.pipeline)}."
     if str(old.layout) != str(last.new.layout):
-        enrich = json.dumps([str(one) for one in old.layout.enrich], ensure_ascii=False)
+        enrich = json.dumps([str(enricher) for enricher in old.layout.enrich], ensure_ascii=False)
         chunk = json.dumps(str(old.layout.chunk), ensure_ascii=False)
         text += f" To cut documents as before, write below [index]: chunk = {chunk}, enrich = {enrich}."
     return text

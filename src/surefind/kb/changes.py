@@ -50,8 +50,10 @@ def compare_texts(
     """Compares a document's text in two generations. Returns the lines that differ, as `diff -u` writes them."""
     with explaining(catalogue.path.parent):
         first, second = _pair(catalogue, before, after)
-        sets = ({m.document: m.version for m in catalogue.members(one.contents)} for one in (first, second))
-        versions = [one.get(document) for one in sets]
+        sets = (
+            {m.document: m.version for m in catalogue.members(generation.contents)} for generation in (first, second)
+        )
+        versions = [members.get(document) for members in sets]
         if versions == [None, None]:
             raise UsageError(f"Neither generation has a document {document!r}. List what changed with: surefind diff.")
         old, new = ("" if v is None else catalogue.versions.document(v).text for v in versions)

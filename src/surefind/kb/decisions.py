@@ -20,9 +20,9 @@ class Decision:
     def readers(self) -> str:
         """Who may read the document: `everybody`, `hr or audit`, `(hr or audit) and staff`, `the owner`."""
         limits = [
-            tuple(group for group in one.groups if group != EVERYTHING)
-            for one in self.lists
-            if PUBLIC not in one.groups
+            tuple(group for group in access_list.groups if group != EVERYTHING)
+            for access_list in self.lists
+            if PUBLIC not in access_list.groups
         ]
         if not all(limits):
             return "the owner"
@@ -32,11 +32,11 @@ class Decision:
     @property
     def reason(self) -> str:
         """Where the lists are written."""
-        return " and ".join(one.origin for one in self.lists) or "nobody restricted it"
+        return " and ".join(access_list.origin for access_list in self.lists) or "nobody restricted it"
 
     def admits(self, access: Access) -> bool:
         """Returns whether the caller may read the document; filters do not count."""
-        return access.admits(one.groups for one in self.lists)
+        return access.admits(access_list.groups for access_list in self.lists)
 
 
 def decisions(base: KnowledgeBase) -> list[Decision]:

@@ -67,18 +67,18 @@ def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
 def seen_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> Revision:
     """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it. The
     revision that was read is checked, after it was read: rights may change meanwhile."""
-    found = kb.desk.revision(number, revision)
-    if not sees_revision(kb, caller, number, found.number):
+    found_revision = kb.desk.revision(number, revision)
+    if not sees_revision(kb, caller, number, found_revision.number):
         raise NotFoundError(f"There is no such revision of draft {number} among those you may see.")
-    return found
+    return found_revision
 
 
 def seen_chunks(kb: KnowledgeBase, caller: Person, number: int) -> list[Chunk]:
     """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
     see that revision when they are made."""
-    found = seen_revision(kb, caller, number)
-    cut = kb.drafts.chunks_of(found.name, found.data, kb.desk.get(number).document, kb.desk.keeps(number))
-    if not sees_revision(kb, caller, number, found.number):
+    current = seen_revision(kb, caller, number)
+    cut = kb.drafts.chunks_of(current.name, current.data, kb.desk.get(number).document, kb.desk.keeps(number))
+    if not sees_revision(kb, caller, number, current.number):
         raise NotFoundError(f"There is no draft {number} among those you may see.")
     return cut
 
@@ -86,16 +86,20 @@ def seen_chunks(kb: KnowledgeBase, caller: Person, number: int) -> list[Chunk]:
 def seen_comments(kb: KnowledgeBase, caller: Person, number: int) -> list[Comment]:
     """Returns the comments on the revisions of a draft that the caller may see: comments quote what they are about."""
     said = comments(kb.desk, number)
-    known = {one for one in {one.revision for one in said} if sees_revision(kb, caller, number, one)}
-    return [one for one in said if one.revision in known]
+    known = {
+        number_said
+        for number_said in {comment_said.revision for comment_said in said}
+        if sees_revision(kb, caller, number, number_said)
+    }
+    return [comment_said for comment_said in said if comment_said.revision in known]
 
 
 def seen_comment(kb: KnowledgeBase, caller: Person, number: int, which: int) -> Comment:
     """Returns a comment on a draft. Raises `NotFoundError` if there is none, or the caller may not see its revision."""
-    found = next((one for one in seen_comments(kb, caller, number) if one.number == which), None)
-    if found is None:
+    comment = next((one for one in seen_comments(kb, caller, number) if one.number == which), None)
+    if comment is None:
         raise NotFoundError(f"Draft {number} has no comment {which} among those you may see.")
-    return found
+    return comment
 
 
 def reviewed(kb: KnowledgeBase, caller: Person, number: int) -> Draft:

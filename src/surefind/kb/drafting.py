@@ -73,10 +73,10 @@ class Drafts:
         from surefind.desk.values import Base
 
         try:
-            found = self._shared.catalogue.versions.document(version)
+            earlier = self._shared.catalogue.versions.document(version)
         except StoreError:
             return Base(version, "gone")
-        return base_from(version, found) if found.id == document else Base(version, "gone")
+        return base_from(version, earlier) if earlier.id == document else Base(version, "gone")
 
     def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
         """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,
@@ -89,8 +89,10 @@ class Drafts:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
         needs a new approval. It has the access list of the one before: the newer version may be open to more people."""
         draft = self._shared.desk.get(number)
-        found = self._shared.desk.revision(number, draft.revision)
-        content, base = self._taken(found.name, found.data, draft.document, self._shared.desk.keeps(number), found.acl)
+        current = self._shared.desk.revision(number, draft.revision)
+        content, base = self._taken(
+            current.name, current.data, draft.document, self._shared.desk.keeps(number), current.acl
+        )
         what = "put the text on the newer version"
         return self._shared.desk.save(number, draft.revision, content, author or self._shared.author, base, what)
 
@@ -185,14 +187,14 @@ class Drafts:
         if not self._shared.settings.desk.git:
             return ""
         draft = self._shared.desk.get(number)
-        found = self._shared.desk.revision(number)
+        current = self._shared.desk.revision(number)
         message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
         repository = (self._shared.folder / Path(self._shared.settings.desk.git).expanduser()).resolve()
         try:
             self._check_format(draft.document)
             below = self._document_folders(repository)
             limits = self._shared.settings.limits
-            commit = commit_file(repository, draft.document, found.data, draft.author, message, limits, below)
+            commit = commit_file(repository, draft.document, current.data, draft.author, message, limits, below)
         except (SourceError, OSError, UnicodeError) as error:
             problem = f"could not commit to git: {error}"
             self._shared.desk.record(number, self._shared.author, problem)
@@ -244,12 +246,12 @@ class Drafts:
         caller may not read this version."""
         from surefind.access import access_lists
 
-        base, found = self._published(document)
-        if base.version is None or found is None:
+        base, document_now = self._published(document)
+        if base.version is None or document_now is None:
             return ""
         names = (document, self._shared.catalogue.versions.file_of(base.version)[1])
-        lists = access_lists(found.acl, names, self._shared.settings.access)
-        return base.text if access.admits(one.groups for one in lists) else ""
+        lists = access_lists(document_now.acl, names, self._shared.settings.access)
+        return base.text if access.admits(access_list.groups for access_list in lists) else ""
 
     def may_read(self, number: int, access: Access, revision: int | None = None) -> bool:
         """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that
@@ -263,8 +265,8 @@ class Drafts:
             if version := versions.find(document, self._shared.catalogue.snapshot_id()):
                 names.append(versions.file_of(version)[1])
                 owned.append(versions.acl(version))
-        lists = [one for own in owned for one in access_lists(own, names, self._shared.settings.access)]
-        return access.admits(one.groups for one in lists)
+        lists = [access_list for own in owned for access_list in access_lists(own, names, self._shared.settings.access)]
+        return access.admits(access_list.groups for access_list in lists)
 
     # ------------------------------------------------------------ helpers
 

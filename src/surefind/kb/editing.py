@@ -77,9 +77,9 @@ def hidden(text: str) -> str:
     return _KEY.sub(MARK, _SECRET.sub(_marked, redacted(text)))
 
 
-def _marked(found: re.Match[str]) -> str:
-    quote = found[2][0] if found[2][0] in "\"'" else ""
-    return f"{found[1]}{quote}{MARK}{quote}"
+def _marked(match: re.Match[str]) -> str:
+    quote = match[2][0] if match[2][0] in "\"'" else ""
+    return f"{match[1]}{quote}{MARK}{quote}"
 
 
 def checked_settings(folder: Path, text: str, mark: str) -> SettingsChange:
@@ -122,7 +122,7 @@ def undo_change(kb: KnowledgeBase, edits: bool, mark: str) -> SettingsChange:
 def is_adoption(change: SettingsChange) -> bool:
     """Returns whether a change, or what it undoes, is the adoption of a configuration and nothing else."""
     old, new = change.old, change.new
-    others = [one.name for one in fields(Settings) if one.name not in _SEARCHED]
+    others = [field.name for field in fields(Settings) if field.name not in _SEARCHED]
     return change.name != EDIT and all(getattr(old, name) == getattr(new, name) for name in others)
 
 

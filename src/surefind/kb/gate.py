@@ -29,9 +29,9 @@ def admission(gate: Gate, settings: Settings) -> Callable[[Writer, int], None]:
         if current is None or gate is always_open:
             return
         retrievers = settings.named(settings.pipeline).retrieve
-        for one in (current.contents, contents):  # the current set lacks an index if the settings have changed
-            writer.cut(one)
-            writer.build(one, retrievers)
+        for snapshot in (current.contents, contents):  # the current set lacks an index if the settings have changed
+            writer.cut(snapshot)
+            writer.build(snapshot, retrievers)
         layout = str(writer.layout)
         opening = Opening(writer.catalogue, writer.backend, layout, writer.services, settings.access, retrievers)
         gate(opening.kept(current.number), opening.unpublished(contents))

@@ -27,9 +27,9 @@ def graph_of(reader: Searcher, access: Access) -> tuple[Graph, Communities, Loca
     return graph, communities(graph), opened
 
 
-def figures(graph: Graph, found: Communities, most: int = 20) -> dict[str, Any]:
+def figures(graph: Graph, partition: Communities, most: int = 20) -> dict[str, Any]:
     """Counts entities, relations and communities, and lists the best connected entities."""
     named = labels(graph)
     order = sorted(range(len(named)), key=lambda entity: (-int(graph.degrees[entity]), entity))[:most]
     top = [{"entity": named[entity], "passages": int(graph.degrees[entity])} for entity in order]
-    return {**counts(graph, found), "best_connected": top}
+    return {**counts(graph, partition), "best_connected": top}

@@ -39,9 +39,9 @@ def _catalogue(kb: KnowledgeBase) -> str:
     started = time.perf_counter()
     with explaining(kb.data):
         catalogue = kb.catalogue
-        found = listed(problems(catalogue))
-        if found:
-            raise damaged(kb.data, found)
+        damage = listed(problems(catalogue))
+        if damage:
+            raise damaged(kb.data, damage)
         size = catalogue.path.stat().st_size / 1e6
         versions = catalogue.db.execute("SELECT count(*) FROM versions").fetchone()[0]
     rate = size / max(time.perf_counter() - started, 1e-3)
@@ -53,9 +53,9 @@ def _drafts(kb: KnowledgeBase) -> str:
 
     desk = Desk(kb.data)
     try:
-        found = listed(desk.problems())
-        if found:
-            raise desk.database.damaged(found)
+        damage = listed(desk.problems())
+        if damage:
+            raise desk.database.damaged(damage)
         return f"{desk.count()} drafts wait to be published, all rows and files match their checksums"
     finally:
         desk.close()
@@ -80,19 +80,19 @@ def _caches(kb: KnowledgeBase) -> str:
     names: dict[str, type[VectorCache] | type[CompletionCache]] = {
         "embeddings.db": VectorCache, "scores.db": VectorCache, "answers.db": CompletionCache
     }  # fmt: skip
-    found, total = [f"{path.name} was moved aside" for path in sorted(folder.glob("*.damaged"))], 0
+    damage, total = [f"{path.name} was moved aside" for path in sorted(folder.glob("*.damaged"))], 0
     for name, kind in names.items():
         cache = kind(folder / name)
         try:
             intact, damaged = cache.check()
             total += intact
-            found += [f"{damaged} rows of {name}"] if damaged else []
+            damage += [f"{damaged} rows of {name}"] if damaged else []
         except sqlite3.Error as error:
-            found.append(f"{name} ({error})")
+            damage.append(f"{name} ({error})")
         finally:
             cache.close()
-    if found:
-        raise RepairedError(f"damaged in {folder}: {listed(found)}. What is damaged is not used, and made again.")
+    if damage:
+        raise RepairedError(f"damaged in {folder}: {listed(damage)}. What is damaged is not used, and made again.")
     return f"{total} cached vectors, scores and answers match their checksums"
 
 
@@ -138,19 +138,19 @@ def _records(kb: KnowledgeBase) -> str:
 
 def check_all(work: Iterable[Callable[[], object]]) -> None:
     """Runs all checks. Raises `DamageError` with the messages of those that failed."""
-    found = []
-    for one in work:
+    errors = []
+    for check in work:
         try:
-            one()
+            check()
         except SurefindError as error:
-            found.append(str(error))
-    if found:
-        raise DamageError(" ".join(found[:_MAX_LISTED]))
+            errors.append(str(error))
+    if errors:
+        raise DamageError(" ".join(errors[:_MAX_LISTED]))
 
 
-def listed(found: Iterable[str]) -> str:
+def listed(items: Iterable[str]) -> str:
     """Names the first damaged things, and how many more there are."""
-    names = list(found)
+    names = list(items)
     more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
     return "; ".join(names[:_MAX_LISTED]) + more
 

@@ -89,7 +89,7 @@ class KnowledgeBase:
         if self._shared.exists and (lacking := self.missing(settings.retrievers, settings.layout)):
             if (settings.access, settings.isolated) != (self.settings.access, self.settings.isolated):
                 self.use(replace(self.settings, access=settings.access, isolated=settings.isolated))
-            listed = ", ".join(sorted({one.name for one in lacking}))
+            listed = ", ".join(sorted({retriever.name for retriever in lacking}))
             raise NotBuiltError(f"The new settings need an index for {listed}. Build it with: surefind sync.")
         self.use(settings)
         return True

@@ -77,8 +77,8 @@ def _encoder(name: str) -> tuple[State, str]:
     stage = spec.make("embed", name)
     inner = getattr(stage, "models", ()) or ([stage.model] if stage.name == "prefixed" else [])
     if inner:
-        found = [_encoder(part) for part in inner]
-        return next((one for one in found if one[0] != "ok"), found[0])
+        states = [_encoder(part) for part in inner]
+        return next((state for state in states if state[0] != "ok"), states[0])
     if server := declared(stage).server:
         return reachable(*server)
     if hasattr(stage, "price_per_million"):
@@ -89,12 +89,12 @@ def _encoder(name: str) -> tuple[State, str]:
 
 
 def _reranker(stage: object, kb: KnowledgeBase) -> tuple[State, str]:
-    found = declared(stage)
-    if found.inner:
-        return _reranker(found.inner, kb)
-    if found.server:
-        return reachable(*found.server)
-    if found.runs_here and found.stamp(kb.services):
+    stage_abilities = declared(stage)
+    if stage_abilities.inner:
+        return _reranker(stage_abilities.inner, kb)
+    if stage_abilities.server:
+        return reachable(*stage_abilities.server)
+    if stage_abilities.runs_here and stage_abilities.stamp(kb.services):
         return "ok", "Its files are there."
     return "unknown", "It is checked when it is used."
 
@@ -102,8 +102,8 @@ def _reranker(stage: object, kb: KnowledgeBase) -> tuple[State, str]:
 def _language_model(name: str, key_env: str) -> tuple[State, str]:
     address = parse_model(name, key_env)
     if address.wire == "gguf":
-        found = Path(located(address.model)).is_file()
-        return ("ok", "Its file is there.") if found else ("failed", f"There is no file {address.model}.")
+        there = Path(located(address.model)).is_file()
+        return ("ok", "Its file is there.") if there else ("failed", f"There is no file {address.model}.")
     if address.wire == "bedrock":
         return "unknown", "It was not asked, because that would cost money."
     return reachable(address.url, address.key_env)

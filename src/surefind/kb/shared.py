@@ -109,9 +109,9 @@ class Shared:
             self.currents = {}
             self._catalogue = self._desk = None
         self.services.close()
-        for one in opened:
-            if one:
-                one.close()
+        for resource in opened:
+            if resource:
+                resource.close()
 
     def _services(self, settings: Settings) -> LocalServices:
         return LocalServices(self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts")

@@ -51,7 +51,7 @@ class Status:
 
 def problems_of(catalogue: Catalogue) -> list[Problem]:
     """Returns the files that could not be read, or not completely, and the documents that are left to the owner."""
-    return [Problem(found.path, found.reason) for found in catalogue.problems()]
+    return [Problem(problem.path, problem.reason) for problem in catalogue.problems()]
 
 
 def status_of(
@@ -59,7 +59,7 @@ def status_of(
 ) -> Status:
     """Collects the status of a knowledge base, for the generation that the reader shows."""
     kept = catalogue.generations()
-    shown = next(one for one in kept if one.number == reader.generation)
+    shown = next(generation for generation in kept if generation.number == reader.generation)
     sizes = backend.sizes(shown.contents, str(settings.layout))
     return Status(
         folder=str(folder),
@@ -73,7 +73,7 @@ def status_of(
         indexes={_label(spec, list(sizes)): size for spec, size in sizes.items()},
         restricted=reader.view.withheld(Access.public()),
         problems=problems_of(catalogue),
-        generations=[one.number for one in kept],
+        generations=[generation.number for generation in kept],
         idle_rules=[rule.path for rule in reader.view.idle_rules()],
         drafts=drafts,
         models=models_of(settings),
@@ -85,12 +85,12 @@ def status_of(
 def models_of(settings: Settings) -> dict[str, list[str]]:
     """Returns the names of the models that the pipelines use, by kind."""
     pipelines = settings.pipelines.values()
-    found = {
+    by_kind = {
         "encoder": [getattr(stage, "model", "") for pipeline in pipelines for stage in pipeline.retrieve],
         "reranker": [getattr(stage, "model", "") for pipeline in pipelines for stage in pipeline.rerank],
         "language model": [settings.llm.model, settings.llm.fallback],
     }
-    return {kind: sorted({name for name in names if name}) for kind, names in found.items() if any(names)}
+    return {kind: sorted({name for name in names if name}) for kind, names in by_kind.items() if any(names)}
 
 
 def _size(folder: Path) -> int:

@@ -20,7 +20,7 @@ def may_read_version(kb: KnowledgeBase, version: Version, access: Access) -> boo
     except NotFoundError:
         return False
     lists = access_lists(own, (version.document, path), kb.settings.access)
-    return access.admits(one.groups for one in lists)
+    return access.admits(access_list.groups for access_list in lists)
 
 
 def readable_version(kb: KnowledgeBase, reader: Callable[[], Searcher], number: int, access: Access) -> Version:
@@ -32,7 +32,7 @@ def readable_version(kb: KnowledgeBase, reader: Callable[[], Searcher], number: 
         reader().document(document, access)
     except (StoreError, NotFoundError):  # whose message names the document
         raise missing from None
-    found = next((one for one in kb.versions_of(document) if one.number == number), None)
-    if found is None or not may_read_version(kb, found, access):
+    version = next((candidate for candidate in kb.versions_of(document) if candidate.number == number), None)
+    if version is None or not may_read_version(kb, version, access):
         raise missing
-    return found
+    return version

@@ -28,7 +28,7 @@ def clean(text: str) -> str:
 
 def escaped(data: str) -> str:
     """Writes control characters in a JSON text as JSON escapes them. JSON itself asks for this up to U+001F only."""
-    return re.sub(f"[{_UNSAFE}\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", data)
+    return re.sub(f"[{_UNSAFE}\ud800-\udfff]", lambda match: f"\\u{ord(match[0]):04x}", data)
 
 
 class CleanStream:

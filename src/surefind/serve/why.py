@@ -20,16 +20,16 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 def why(hit: Hit, pipeline: Pipeline) -> str:
     """Returns where each retriever put a hit, and where the rerankers moved it."""
     labels = _labels(pipeline)
-    found, missing = [], []
+    places, missing = [], []
     for label, retriever in zip(labels, pipeline.retrieve, strict=False):
-        alike = sum(one.signal == retriever.signal for one in pipeline.retrieve) > 1
+        alike = sum(other.signal == retriever.signal for other in pipeline.retrieve) > 1
         by = _BY[retriever.signal] + (f" ({label})" if alike else "")
         if label in hit.stages:
-            found.append(f"{ordinal(hit.stages[label].rank)} {by}")
+            places.append(f"{ordinal(hit.stages[label].rank)} {by}")
         else:
             missing.append(by)
-    said = [", ".join(found)] if found else []
-    if missing and found:
+    said = [", ".join(places)] if places else []
+    if missing and places:
         said.append(f"not found {' or '.join(missing)}")
     read = [hit.stages[label].rank for label in labels[len(pipeline.retrieve) :] if label in hit.stages]
     if read:

@@ -25,11 +25,11 @@ def sought(query: str) -> frozenset[str]:
 def pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
     """Yields each word or pair of characters as (start, end, key to compare); if `singly`, also each character."""
     for run in pattern(_RUN).finditer(text):
-        start, found = run.start(), run.group()
+        start, word = run.start(), run.group()
         if run.lastgroup == "words":
-            yield start, run.end(), fold(found).lower()
+            yield start, run.end(), fold(word).lower()
             continue
-        units = [(start + unit.start(), start + unit.end()) for unit in pattern(_UNIT).finditer(found)]
+        units = [(start + unit.start(), start + unit.end()) for unit in pattern(_UNIT).finditer(word)]
         spans = [(a, end) for (a, _), (_, end) in pairwise(units)]
         for a, end in (*spans, *units) if singly or not spans else spans:
             yield a, end, text[a:end]

@@ -129,7 +129,7 @@ def study(task: JobContext, study: str, exam: str | None = None) -> None:
     try:
         options = Options(llm=bool(task.kb.services.llm.settings.model))
         run = StudyRun(study, chosen, collections, options, flags=flags_of(wanted, options), report=task.report)
-        task.spend_nothing([one for _, listed in run.calls() for one in listed])
+        task.spend_nothing([call for _, listed in run.calls() for call in listed])
         made = run.run()
     finally:
         for collection in collections:
@@ -152,8 +152,8 @@ def graph(task: JobContext) -> None:
     from surefind.kb.graph import GRAPH, figures, graph_of
 
     task.kb.build_for([GRAPH], report=task.report)
-    found = graph_of(task.kb.reader(), task.access)
-    task.give(figures(*found[:2]))
+    made = graph_of(task.kb.reader(), task.access)
+    task.give(figures(*made[:2]))
 
 
 def adopt(task: JobContext, folder: str, row: str) -> None:

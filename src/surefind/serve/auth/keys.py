@@ -95,12 +95,12 @@ class Keys:
         """Revokes a key by its name or id, at once. Returns it."""
         now = time.time()
         with self._changing() as keys:
-            found = [key for key in keys.values() if name in (key.id, key.name) and key.revoked is None]
-            if not found:
+            matching = [key for key in keys.values() if name in (key.id, key.name) and key.revoked is None]
+            if not matching:
                 raise UsageError(f"There is no key {name!r} in use. List the keys with: surefind keys list.")
-            for key in found:
+            for key in matching:
                 keys[key.id] = replace(key, revoked=now)
-        return found[0]
+        return matching[0]
 
     def list(self) -> list[Key]:
         """Returns all keys, oldest first."""

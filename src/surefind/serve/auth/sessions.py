@@ -55,10 +55,10 @@ class Sessions:
         if not cookie:
             return None
         try:
-            found = _cipher(cookie).decrypt(self._path(cookie).read_bytes(), ttl=LASTS)
+            decrypted = _cipher(cookie).decrypt(self._path(cookie).read_bytes(), ttl=LASTS)
         except (OSError, InvalidToken):  # there is none, it has ended, or the file is damaged
             return None
-        return f"Bearer {found.decode()}"
+        return f"Bearer {decrypted.decode()}"
 
     def end(self, cookie: str | None) -> None:
         """Ends a session, if there is one."""

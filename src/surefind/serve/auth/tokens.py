@@ -108,10 +108,10 @@ class Tokens:
             if not url:
                 about = json.loads(_get(self._settings.issuer.rstrip("/") + "/.well-known/openid-configuration"))
                 url = Oidc(self._settings.issuer, self._settings.audience, jwks_url=str(about["jwks_uri"])).jwks_url
-            found = jwt.PyJWKSet.from_json(_get(url))
+            key_set = jwt.PyJWKSet.from_json(_get(url))
         except (OSError, ValueError, KeyError, TypeError, ConfigError, jwt.PyJWTError) as error:
             raise jwt.InvalidTokenError(f"the keys of the identity provider cannot be read ({error})") from None
-        return {str(key.key_id or ""): key for key in found.keys}
+        return {str(key.key_id or ""): key for key in key_set.keys}
 
 
 def _get(url: str) -> str:

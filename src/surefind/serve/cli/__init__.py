@@ -130,28 +130,28 @@ def _refuse(error: Exception, as_json: bool) -> None:
 
 def _plain(message: str) -> str:
     """A message of typer as a sentence: one about a number that cannot be read is for developers."""
-    found = re.sub(r"Input should be (an? )valid (\w+), unable to parse .*", _number, message, flags=re.DOTALL)
-    return found if found.endswith((".", "?", "!")) else f"{found}."
+    text = re.sub(r"Input should be (an? )valid (\w+), unable to parse .*", _number, message, flags=re.DOTALL)
+    return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _number(found: re.Match[str]) -> str:
-    return f"it must be {'an' if found[2][0] in 'aeiou' else 'a'} {found[2]}."
+def _number(match: re.Match[str]) -> str:
+    return f"it must be {'an' if match[2][0] in 'aeiou' else 'a'} {match[2]}."
 
 
 def _unknown(message: str, command: Any) -> str:
     """Adds the closest command or option to typer's message about an unknown one; returns any other message unchanged.
     Typer's own suggestion depends on its version, and some versions have none."""
-    found = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+?)(?=[\s=]|\.?$))", message)
-    if not found:
+    match = re.match(r"No such (?:command '(?P<command>[^']*)'|option: (?P<option>[^\s=]+?)(?=[\s=]|\.?$))", message)
+    if not match:
         return message
-    wrong = found["command"] or found["option"] or ""
+    wrong = match["command"] or match["option"] or ""
     options = [option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)]
-    if found["command"]:
+    if match["command"]:
         meant = closest(wrong, getattr(command, "commands", ()))
     else:
         short = wrong[1:] if len(wrong) == len("--k") else ""  # --k is -k
         meant = short if short in options else closest(wrong, [*options, "--help"])
-    return f"{found[0]}." + (f" Did you mean {meant}?" if meant else "")
+    return f"{match[0]}." + (f" Did you mean {meant}?" if meant else "")
 
 
 def _fail(message: str, kind: str, as_json: bool) -> None:

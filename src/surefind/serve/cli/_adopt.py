@@ -40,9 +40,9 @@ def say_how_to_adopt(kb: Path, report: BenchReport, folder: Path | None) -> None
     from surefind.bench.saved import recommended_by
     from surefind.kb import KnowledgeBase
 
-    found = recommended_by(report)
+    recommended = recommended_by(report)
     with KnowledgeBase.open(kb) as base:
-        in_use = found.pipeline == base.pipeline() and found.layout in (None, base.settings.layout)
+        in_use = recommended.pipeline == base.pipeline() and recommended.layout in (None, base.settings.layout)
     if not in_use:
         command = ["surefind", "use", report.recommended, *(["--report", str(folder)] if folder else [])]
         typer.echo(f"Make the recommended configuration the default with: {shlex.join(command)}")

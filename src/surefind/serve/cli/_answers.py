@@ -66,15 +66,15 @@ def questions_of(path: Path) -> list[str]:
     from surefind.exam.formats.questions import read_questions
     from surefind.search.reader import check_query
 
-    found = list(dict.fromkeys(text.strip() for text in read_questions(path) if text.strip()))
-    if not found:
+    questions = list(dict.fromkeys(text.strip() for text in read_questions(path) if text.strip()))
+    if not questions:
         raise ExamError(f"{path} has no questions. Write one a line.")
-    for number, text in enumerate(found, 1):
+    for number, text in enumerate(questions, 1):
         try:
             check_query(text, 1)
         except QueryError as error:
             raise ExamError(f"Question {number} of {path} cannot be asked. {error}") from None
-    return found
+    return questions
 
 
 def _show(made: AnswersReport, page: Path) -> None:

@@ -89,8 +89,8 @@ def tell_problems(*bases: KnowledgeBase) -> None:
     missing in what is measured or learnt."""
     from surefind.kb.status import problems_of
 
-    found = [problem for base in dict.fromkeys(bases) for problem in problems_of(base.catalogue)]
-    list_problems("problems of its documents", found, err=True)
+    problems = [problem for base in dict.fromkeys(bases) for problem in problems_of(base.catalogue)]
+    list_problems("problems of its documents", problems, err=True)
 
 
 def console(stderr: bool = False) -> Console:

@@ -78,9 +78,9 @@ def _show(made: ConfidenceReport, page: Path) -> None:
     table.add_column("held-out questions")
     for heading in ("calibration error", "of a perfect one", "Brier", "AUC"):
         table.add_column(heading, justify="right")
-    for name, found in (("calibrated", made.held_out), ("built-in", made.builtin)):
-        auc = "–" if found.auc is None else f"{found.auc:.3f}"
-        table.add_row(name, f"{found.error:.3f}", f"{found.error_by_chance:.3f}", f"{found.brier:.3f}", auc)
+    for name, measured in (("calibrated", made.held_out), ("built-in", made.builtin)):
+        auc = "–" if measured.auc is None else f"{measured.auc:.3f}"
+        table.add_row(name, f"{measured.error:.3f}", f"{measured.error_by_chance:.3f}", f"{measured.brier:.3f}", auc)
     console().print(table)
     typer.echo(sentence(made))
     typer.echo(
@@ -92,11 +92,11 @@ def _show(made: ConfidenceReport, page: Path) -> None:
 
 
 def _proposal(made: ConfidenceReport) -> str:
-    found = made.proposed
-    if found is None:
+    proposed = made.proposed
+    if proposed is None:
         return "No min_confidence makes as many of the shown first hits right as --beta wants."
     return (
-        f"With min_confidence = {found.min_confidence:g}, {found.target:.0%} of the shown first hits are right "
-        f"on these questions: it hides {found.right_hidden:.0%} of the right ones and shows "
-        f"{found.wrong_shown:.0%} of the wrong ones."
+        f"With min_confidence = {proposed.min_confidence:g}, {proposed.target:.0%} of the shown first hits are right "
+        f"on these questions: it hides {proposed.right_hidden:.0%} of the right ones and shows "
+        f"{proposed.wrong_shown:.0%} of the wrong ones."
     )

@@ -27,7 +27,7 @@ class CommandGroup(TyperGroup):
         for title, members in sections.items():
             shown = [(name, self.get_command(ctx, name)) for name in members if name in names]
             with formatter.section(title):
-                formatter.write_dl([(name, one.get_short_help_str(_WHOLE)) for name, one in shown if one])
+                formatter.write_dl([(name, command.get_short_help_str(_WHOLE)) for name, command in shown if command])
 
 
 def command_group(summary: str) -> typer.Typer:

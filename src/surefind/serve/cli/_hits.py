@@ -112,17 +112,17 @@ def snippet(text: str, words: frozenset[str], size: int = _SNIPPET) -> str:
     return ("… " if start else "") + flat[start : cut if cut > 0 else end] + (" …" if end < len(flat) else "")
 
 
-def _densest(found: list[tuple[int, str]], size: int) -> int:
+def _densest(spans: list[tuple[int, str]], size: int) -> int:
     """Returns the first place, 0 or that of a word, from which `size` characters contain the most different words."""
     inside: Counter[str] = Counter()
     best, most = 0, 0
     entering = leaving = 0
-    for at in (0, *(start for start, _ in found)):
-        while entering < len(found) and found[entering][0] < at + size:
-            inside[found[entering][1]] += 1
+    for at in (0, *(start for start, _ in spans)):
+        while entering < len(spans) and spans[entering][0] < at + size:
+            inside[spans[entering][1]] += 1
             entering += 1
-        while leaving < len(found) and found[leaving][0] < at:
-            key = found[leaving][1]
+        while leaving < len(spans) and spans[leaving][0] < at:
+            key = spans[leaving][1]
             inside[key] -= 1
             if not inside[key]:
                 del inside[key]

@@ -72,7 +72,7 @@ def interview(sitting: Sitting) -> None:
         text, about, passages = sitting.question(at)
         screen.rule(f"{at + 1} of {len(sitting)}{about}", align="left")
         _show(text, passages)
-        key = _key(prompt, [one[0] for one in keys], len(passages), sitting.add is not None)
+        key = _key(prompt, [key_help[0] for key_help in keys], len(passages), sitting.add is not None)
         if key == "q":
             return
         if key.startswith("+") and sitting.add:
@@ -99,11 +99,13 @@ def _show(text: str, passages: Sequence[OnScreen]) -> None:
     screen.print()
     if not passages:
         screen.print("No passage was found.")
-    for number, one in enumerate(passages, 1):
-        screen.print(Text.assemble((f"{number:>2}. ", "bold"), (one.title, "bold")))
-        if one.place:
-            screen.print(Padding(Text(one.place, style="dim"), (0, 0, 0, 4), expand=False))
-        screen.print(Padding(emphasise(snippet(one.text, words, _PASSAGE_CHARS), words), (0, 0, 1, 4), expand=False))
+    for number, passage in enumerate(passages, 1):
+        screen.print(Text.assemble((f"{number:>2}. ", "bold"), (passage.title, "bold")))
+        if passage.place:
+            screen.print(Padding(Text(passage.place, style="dim"), (0, 0, 0, 4), expand=False))
+        screen.print(
+            Padding(emphasise(snippet(passage.text, words, _PASSAGE_CHARS), words), (0, 0, 1, 4), expand=False)
+        )
 
 
 def _key(prompt: str, letters: Sequence[str], passages: int, adds: bool) -> str:

@@ -43,18 +43,20 @@ def access(
     if action not in ("", _CHECK):
         raise UsageError(f"There is no action {action!r}. Write: surefind access, or surefind access check.")
     with KnowledgeBase.open(kb) as base:
-        found = decisions(base)
+        made = decisions(base)
         problems = [] if group else problems_of(base.catalogue)
-    shown = [one for one in found if group is None or one.admits(Access.of(*group))]
+    shown = [decision for decision in made if group is None or decision.admits(Access.of(*group))]
     if action == _CHECK:
-        shown = [one for one in shown if not one.lists]
+        shown = [decision for decision in shown if not decision.lists]
     if as_json:
-        print_json({"documents": [_row(one) for one in shown], "problems": problems})
+        print_json({"documents": [_row(decision) for decision in shown], "problems": problems})
     else:
-        _print(shown, len(found), action)
-        left = [one for one in problems if one.left_to_owner]
+        _print(shown, len(made), action)
+        left = [problem for problem in problems if problem.left_to_owner]
         list_problems(LEFT_TO_OWNER, left, len(left))
-        list_problems("files skipped or read only in part", [one for one in problems if not one.left_to_owner])
+        list_problems(
+            "files skipped or read only in part", [problem for problem in problems if not problem.left_to_owner]
+        )
     if action == _CHECK and shown:
         raise typer.Exit(1)
 
@@ -64,9 +66,9 @@ def _row(decision: Decision) -> dict[str, object]:
 
 
 def _print(shown: list[Decision], documents: int, action: str) -> None:
-    width = min(max((len(one.document) for one in shown), default=0), 60)
-    for one in shown:
-        typer.echo(f"{one.document:<{width}}  {one.readers}  ({one.reason})")
+    width = min(max((len(decision.document) for decision in shown), default=0), 60)
+    for decision in shown:
+        typer.echo(f"{decision.document:<{width}}  {decision.readers}  ({decision.reason})")
     if action != _CHECK:
         typer.echo(f"{len(shown)} of {documents} documents.")
     elif shown:

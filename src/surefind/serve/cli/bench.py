@@ -163,7 +163,10 @@ def bench(
         def planned(base: KnowledgeBase) -> list[Plan]:
             texts = _texts(base, pipelines or [], retrieve, fuse, rerank, depth)
             what = compared(base, preset, texts or ([] if preset else [base.settings.pipeline]), [], [])
-            return [plan_for(base, one, what, access) for one in _exams(base, exam or [], per_family, seed, access)]
+            return [
+                plan_for(base, chosen_exam, what, access)
+                for chosen_exam in _exams(base, exam or [], per_family, seed, access)
+            ]
 
         bench_answers(kb, planned, unanswerable, out, _command(), as_json)
         return
@@ -198,7 +201,7 @@ def bench(
                 finished.append(_run(base, plan, fresh or runs, report, ask_again, ray))
                 folder = out / plan.exam.name if out and len(plans) > 1 else out
                 pages.append(_write(base, finished[-1], folder, runs))
-    reports = [one.report for one in finished]
+    reports = [finished_run.report for finished_run in finished]
     outcome = check_report(reports[0], baseline) if baseline and reports else None
     if save and reports:
         save_baseline(reports[0], save)
@@ -300,16 +303,19 @@ def _show(
 
         more = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
         more |= {"adopted": to_json(adopt())} if adopt else {}
-        shown = [{**to_json(one.report), "page": str(page), **more} for one, page in zip(finished, pages, strict=True)]
+        shown = [
+            {**to_json(finished_run.report), "page": str(page), **more}
+            for finished_run, page in zip(finished, pages, strict=True)
+        ]
         print_json(shown[0] if len(shown) == 1 else {"reports": shown})
         return
     from surefind.bench.terminal import show
 
-    for one, page in zip(finished, pages, strict=True):
-        if one.outcome is None:
-            since = one.report.created
+    for finished_run, page in zip(finished, pages, strict=True):
+        if finished_run.outcome is None:
+            since = finished_run.report.created
             typer.echo(f"Nothing changed since {since}: this is the cached report (--fresh runs again).")
-        show(one.report, console())
+        show(finished_run.report, console())
         typer.echo(f"Report: {page}")
     if outcome:
         typer.echo(str(outcome))

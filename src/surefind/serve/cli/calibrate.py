@@ -181,14 +181,14 @@ def _table(made: ThresholdReport) -> None:
     for heading in headings:
         table.add_column(heading, justify="right")
     for row in made.rows:
-        found, rate = row.held_out, row.held_out.skip_rate
+        held_out, rate = row.held_out, row.held_out.skip_rate
         table.add_row(
             row.when + (" *" if row.when == made.when else ""),
             "none" if row.below is None else f"{row.below:.3f}",
             f"{rate:.0%}",
-            _success(found),
-            f"{found.quality.conditional:.3f}",
-            _kept(found),
+            _success(held_out),
+            f"{held_out.quality.conditional:.3f}",
+            _kept(held_out),
             f"{rate * made.seconds:.3f} of {made.seconds:.3f}",
             f"{1000 * rate * made.dollars:.2f}",
         )
@@ -205,20 +205,20 @@ def _curve(made: ThresholdReport) -> None:
     for heading in ("τ", "skipped", "success", "at least", "held out: skipped", "success", made.quality):
         table.add_column(heading, justify="right")
     for point in made.curve:
-        found = point.held_out
+        held_out = point.held_out
         passed = "✓" if point.low >= made.beta else " "
         table.add_row(
             f"{point.below:.3f}", str(point.skipped), f"{point.success:.3f}", f"{point.low:.3f} {passed}",
-            f"{found.skip_rate:.0%}", _success(found), f"{found.quality.conditional:.3f}",
+            f"{held_out.skip_rate:.0%}", _success(held_out), f"{held_out.quality.conditional:.3f}",
         )  # fmt: skip
     console().print(table)
 
 
-def _success(found: SkipResult) -> str:
-    if found.success is None:
+def _success(held_out: SkipResult) -> str:
+    if held_out.success is None:
         return "–"
-    return f"{found.success:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return f"{held_out.success:.3f} [{held_out.low:.3f}, {held_out.high:.3f}]"
 
 
-def _kept(found: SkipResult) -> str:
-    return "–" if found.gain_kept is None else f"{found.gain_kept:.0%}"
+def _kept(held_out: SkipResult) -> str:
+    return "–" if held_out.gain_kept is None else f"{held_out.gain_kept:.0%}"

@@ -197,10 +197,10 @@ def _fitness(kb: Path, name: str) -> str:
     from surefind.redact import redacted
 
     with KnowledgeBase.open(kb) as base:
-        found = results(base, name)
-    if not found:
+        checked = results(base, name)
+    if not checked:
         raise _NoticeError(f"{redacted(name)} was not checked; run: surefind llm check")
-    groups = {verdict: [kind for kind, one in found.items() if one.verdict == verdict] for verdict in _VERDICTS}
+    groups = {verdict: [kind for kind, task in checked.items() if task.verdict == verdict] for verdict in _VERDICTS}
     listed = [f"{verdict} for {_steps(kinds, KINDS)}" for verdict, kinds in groups.items() if kinds]
     says = f"{redacted(name)}: {'; '.join(listed)}"
     if groups["unfit"]:
@@ -234,9 +234,9 @@ def _parity(kb: Path) -> str:
 
     with KnowledgeBase.open(kb) as base:
         backend = base.settings.store.backend
-        found = measure_parity(base, standing_exam(base, base.reader()))
-    says = f"{backend} against local: {'; '.join(map(str, found))}"
-    if not all(one.close for one in found):
+        parities = measure_parity(base, standing_exam(base, base.reader()))
+    says = f"{backend} against local: {'; '.join(map(str, parities))}"
+    if not all(parity.close for parity in parities):
         raise RuntimeError(f"{says}. At least {MIN_OVERLAP} and at most ±{MAX_DIFFERENCE} were expected")
     return says
 
@@ -255,7 +255,7 @@ def _readers() -> list[dict[str, Any]]:
     from surefind.abilities import declared
     from surefind.protocols import Reader
 
-    found = [(name, cast(Reader, spec.make("read", name))) for name in spec.names("read")]
+    readers = [(name, cast(Reader, spec.make("read", name))) for name in spec.names("read")]
     return [
         {
             "name": name,
@@ -263,7 +263,7 @@ def _readers() -> list[dict[str, Any]]:
             "extra": declared(reader).extra,
             "missing": [module for module in declared(reader).needs if find_spec(module) is None],
         }
-        for name, reader in found
+        for name, reader in readers
     ]
 
 

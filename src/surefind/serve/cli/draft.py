@@ -85,13 +85,13 @@ def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        found = base.desk.get(version)
-        now = base.drafts.published_text(found.document, Access.owner())
-        shown = unified(now, base.desk.revision(version).text, (found.document, f"draft {version}"))
+        opened = base.desk.get(version)
+        now = base.drafts.published_text(opened.document, Access.owner())
+        shown = unified(now, base.desk.revision(version).text, (opened.document, f"draft {version}"))
     if as_json:
         print_json(shown)
     else:
-        typer.echo("\n".join(shown) if shown else f"{found.document} says the same as draft {version}.")
+        typer.echo("\n".join(shown) if shown else f"{opened.document} says the same as draft {version}.")
 
 
 def rebase(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:

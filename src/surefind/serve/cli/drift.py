@@ -59,7 +59,9 @@ def drift(
         with progress(quiet=as_json) as report:
             base.build(base.pipeline(), report=report)
             base.refresh()
-            results = corrected([measure_drift(base, one, before, base.reader(), report, fresh) for one in exams])
+            results = corrected(
+                [measure_drift(base, planned, before, base.reader(), report, fresh) for planned in exams]
+            )
     failed = any(drift.failed for drift in results)
     if as_json:
         shown = [_json(drift) for drift in results]
@@ -93,7 +95,7 @@ def _earlier(kb: KnowledgeBase, since: int) -> Searcher:
             "generation; surefind history lists them."
         ) from None
     if missing:
-        listed = ", ".join(sorted({one.name for one in missing}))
+        listed = ", ".join(sorted({retriever.name for retriever in missing}))
         raise UsageError(
             f"Generation {since} has no index for {listed}: the settings have changed since. Choose a later "
             "generation; surefind history lists them."

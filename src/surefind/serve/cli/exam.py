@@ -262,8 +262,8 @@ def delete(
     from surefind.settings.config import DATA_FOLDER
 
     store = _store(kb)
-    found, versions = store.found(name)
-    labels = ", ".join(f"{found}@{version}" for version in versions)
+    known, versions = store.found(name)
+    labels = ", ".join(f"{known}@{version}" for version in versions)
     if not yes:
         if as_json or not sys.stdin.isatty():
             raise UsageError(f"This deletes {labels} for good. Add --yes to continue.")
@@ -271,7 +271,7 @@ def delete(
             typer.echo("Nothing was deleted.", err=True)
             raise typer.Exit(1)
     reports, damaged = (
-        [str(path) for path in paths] for paths in reports_on(kb.resolve() / DATA_FOLDER, found, versions)
+        [str(path) for path in paths] for paths in reports_on(kb.resolve() / DATA_FOLDER, known, versions)
     )
     gone = store.delete(name)
     for path in damaged:
@@ -305,9 +305,9 @@ def _show_summary(exam: Exam, as_json: bool, more: Mapping[str, object] | None =
         return
     families = ", ".join(f"{name} {count}" for name, count in exam.families().items())
     typer.echo(f"{exam.label}: {len(exam.queries)} questions ({families}), fingerprint {exam.fingerprint}.")
-    found = leakage(exam)
-    if found:
-        typer.echo(found.text)
+    leaked = leakage(exam)
+    if leaked:
+        typer.echo(leaked.text)
 
 
 exam_grow.register(app)

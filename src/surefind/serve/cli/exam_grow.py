@@ -67,8 +67,8 @@ def collect(
     store = _store(kb)
     candidates = store.candidates(name)
     added, skipped = 0, Counter[str]()
-    for path, found in texts.items():
-        made = candidates.collect(found, path.name)
+    for path, questions in texts.items():
+        made = candidates.collect(questions, path.name)
         added += len(made.added)
         skipped += made.skipped
     if not any(texts.values()):
@@ -108,9 +108,9 @@ def queries(
     if as_json:
         print_json(kept)
         return
-    for one in kept:
-        first = one.hits[0]["document"] if one.hits else "-"
-        typer.echo(f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(one.at))}  {one.query}  ->  {first}")
+    for logged in kept:
+        first = logged.hits[0]["document"] if logged.hits else "-"
+        typer.echo(f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(logged.at))}  {logged.query}  ->  {first}")
     if not kept:
         on = "No query has been kept yet." if settings.keep_queries else "Queries are not kept."
         typer.echo(f"{on} To keep them, write keep_queries = true below [exam] in surefind.toml.")
@@ -233,7 +233,7 @@ def _waiting(session: GrowingSession, base: KnowledgeBase) -> list[Candidate]:
     from surefind.exam.queries import QueryLog
 
     kept = QueryLog(base.data, base.settings.keep_days).all()
-    return session.open_candidates(one.query for one in reversed(kept))
+    return session.open_candidates(logged.query for logged in reversed(kept))
 
 
 def _asks(

@@ -82,15 +82,17 @@ def label(
                 print_json(_as_data(session))
                 return
             else:
-                interview(_Labelling(session, [at for at, one in enumerate(session.pool) if one.query not in mine]))
+                interview(
+                    _Labelling(session, [at for at, pooled in enumerate(session.pool) if pooled.query not in mine])
+                )
             _finish(session)
 
 
 def _as_data(session: Judging) -> dict[str, Any]:
     rows = []
-    for at, one in enumerate(session.pool):
+    for at, pooled in enumerate(session.pool):
         shown = [{"document": p.document, "title": p.title, "text": p.text} for p in session.passages(at)]
-        rows.append({"query": one.query, "labelled": one.query in session.mine, "passages": shown})
+        rows.append({"query": pooled.query, "labelled": pooled.query in session.mine, "passages": shown})
     return {"name": session.name, "judge": session.judge, "questions": rows}
 
 
@@ -110,7 +112,7 @@ class _Labelling:
         from surefind.serve.cli._interview import OnScreen
 
         place = self._places[at]
-        shown = [OnScreen(one.title or one.document, one.text) for one in self._session.passages(place)]
+        shown = [OnScreen(passage.title or passage.document, passage.text) for passage in self._session.passages(place)]
         return self._session.pool[place].query, "", shown
 
     def answer(self, at: int, numbers: Sequence[int] | None) -> None:
@@ -128,8 +130,8 @@ def _take(session: Judging, path: Path) -> None:
     from surefind.exam.formats.files import read_row, read_text
     from surefind.exam.library import Complaints
 
-    known = {one.query: at for at, one in enumerate(session.pool)}
-    complaints, found = Complaints(path), []
+    known = {pooled.query: at for at, pooled in enumerate(session.pool)}
+    complaints, taken = Complaints(path), []
     for line_number, line in enumerate(read_text(path, "utf-8-sig").splitlines(), 1):
         if not line.strip():
             continue
@@ -138,15 +140,15 @@ def _take(session: Judging, path: Path) -> None:
             if not isinstance(row, dict):
                 raise ExamError("it is not an object with `query` and `relevant`")
             at, named = known[row["query"]], row["relevant"]
-            marks = [_outside(session, one) if isinstance(one, dict) else int(one) for one in named]
+            marks = [_outside(session, mark) if isinstance(mark, dict) else int(mark) for mark in named]
             session.check(at, [mark for mark in marks if isinstance(mark, int)])
-            found.append((at, marks))
+            taken.append((at, marks))
         except KeyError as error:
             complaints.add(line_number, f"{error} is not in it, or not in the pool")
         except (ExamError, ValueError, TypeError) as error:
             complaints.add(line_number, str(error))
     complaints.refuse()
-    for at, marks in found:
+    for at, marks in taken:
         session.mark(at, [mark if isinstance(mark, int) else session.add(at, mark) for mark in marks])
 
 
@@ -159,8 +161,8 @@ def _finish(session: Judging) -> None:
     saved = session.make_exam()
     for judge, count in session.progress().items():
         typer.echo(f"{judge}: {count} of {len(session.pool)} questions labelled.")
-    for one in session.agreement:
-        typer.echo(_in_words(one))
+    for pair in session.agreement:
+        typer.echo(_in_words(pair))
     added, answered = session.from_outside
     if added:
         share = f"{added} of {answered} questions ({added / answered:.0%})"
@@ -171,7 +173,7 @@ def _finish(session: Judging) -> None:
     typer.echo(f"{saved.label}: {len(saved.queries)} questions. Use it with: surefind bench --exam {saved.name}.")
 
 
-def _in_words(one: Agreement) -> str:
-    kappa = "κ is not defined: both gave one label to every passage" if one.kappa is None else f"κ = {one.kappa:.2f}"
-    shared = f"{one.passages} passages of {one.questions} questions"
-    return f"{one.first} and {one.second} agree on {one.observed:.0%} of {shared}; {kappa}."
+def _in_words(pair: Agreement) -> str:
+    kappa = "κ is not defined: both gave one label to every passage" if pair.kappa is None else f"κ = {pair.kappa:.2f}"
+    shared = f"{pair.passages} passages of {pair.questions} questions"
+    return f"{pair.first} and {pair.second} agree on {pair.observed:.0%} of {shared}; {kappa}."

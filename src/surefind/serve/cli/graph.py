@@ -52,10 +52,10 @@ def show(
     with KnowledgeBase.open(kb) as base:
         with progress(as_json) as report:
             base.build_for([GRAPH], report=report)
-        graph, found, opened = graph_of(base.reader(), access)
+        graph, partition, opened = graph_of(base.reader(), access)
         ids = opened.spans().ids
         passages = lambda places: opened.chunks(ids[list(places)].tolist(), access)  # noqa: E731
-        data = view(graph, found, summarise(graph, found), passages, most)
+        data = view(graph, partition, summarise(graph, partition), passages, most)
         page = out or base.data / "graph.html"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(render(data), encoding="utf-8")
@@ -75,8 +75,8 @@ def stats(groups: Groups = None, kb: Folder = HERE, as_json: Json = False) -> No
 
     with KnowledgeBase.open(kb) as base, progress(as_json) as report:
         base.build_for([GRAPH], report=report)
-        graph, found, _ = graph_of(base.reader(), Access.of(*(groups or ())))
-        numbers = figures(graph, found)
+        graph, partition, _ = graph_of(base.reader(), Access.of(*(groups or ())))
+        numbers = figures(graph, partition)
     print_json(numbers) if as_json else _print(numbers)
 
 

@@ -88,13 +88,13 @@ def find(name: str) -> Path | None:
 
 def groups() -> list[Group]:
     """Reads the groups of topics from the index page."""
-    found: list[tuple[str, list[tuple[str, str]]]] = []
+    groups_read: list[tuple[str, list[tuple[str, str]]]] = []
     for line in (folder() / f"{_INDEX}.md").read_text(encoding="utf-8").splitlines():
         if heading := _GROUP.fullmatch(line):
-            found.append((heading[1], []))
-        elif (entry := _ENTRY.fullmatch(line)) and found:
-            found[-1][1].append((entry[1], entry[2]))
-    return [Group(title, tuple(entries)) for title, entries in found if entries]
+            groups_read.append((heading[1], []))
+        elif (entry := _ENTRY.fullmatch(line)) and groups_read:
+            groups_read[-1][1].append((entry[1], entry[2]))
+    return [Group(title, tuple(entries)) for title, entries in groups_read if entries]
 
 
 def readable(text: str, topic: str = "") -> str:

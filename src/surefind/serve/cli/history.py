@@ -46,8 +46,11 @@ def history(
     for version in versions:
         inside = f"generations {', '.join(map(str, version.generations))}" if version.generations else "no generation"
         typer.echo(f"version {version.number:<6} {version.state:<10} {version.created}  {version.author}  {inside}")
-    for one in [] if document else reversed(generations):
-        typer.echo(f"generation {one.number:<5} {one.created}  {one.documents} documents  {one.reason}  {one.author}")
+    for generation in [] if document else reversed(generations):
+        typer.echo(
+            f"generation {generation.number:<5} {generation.created}  {generation.documents} documents  "
+            f"{generation.reason}  {generation.author}"
+        )
 
 
 def diff(
@@ -71,13 +74,13 @@ def diff(
             same = f"The text of {document} is the same in both generations. Its title or metadata may differ."
             print_json(lines) if as_json else typer.echo("\n".join(lines) or same)
             return
-        found = compare(base.catalogue, before, after)
+        compared = compare(base.catalogue, before, after)
     if as_json:
-        print_json(found)
+        print_json(compared)
         return
-    counts = f"{len(found.added)} added, {len(found.changed)} changed, {len(found.removed)} removed"
-    typer.echo(f"Generation {found.before} to {found.after}: {counts}.")
-    for mark, names in (("+", found.added), ("~", found.changed), ("-", found.removed)):
+    counts = f"{len(compared.added)} added, {len(compared.changed)} changed, {len(compared.removed)} removed"
+    typer.echo(f"Generation {compared.before} to {compared.after}: {counts}.")
+    for mark, names in (("+", compared.added), ("~", compared.changed), ("-", compared.removed)):
         for name in names:
             typer.echo(f"{mark} {name}")
 

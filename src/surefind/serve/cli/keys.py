@@ -53,12 +53,12 @@ def list_keys(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.serve.auth.keys import Keys
 
     with KnowledgeBase.open(kb) as base:
-        found = Keys(base.data).list()
+        known = Keys(base.data).list()
     if as_json:
-        print_json([_row(key) for key in found])
-    elif not found:
+        print_json([_row(key) for key in known])
+    elif not known:
         typer.echo("No API keys. Make one with: surefind keys create NAME.")
-    for key in [] if as_json else found:
+    for key in [] if as_json else known:
         typer.echo(f"{key.id}  {key.name}  {_rights(key)}  {_state(key)}")
 
 

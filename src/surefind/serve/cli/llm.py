@@ -61,15 +61,15 @@ def check(
     with KnowledgeBase.open(kb) as base:
         agree(base, cost(model or None, kinds), budget, yes, as_json)
         with progress(quiet=as_json) as report:
-            found = check_model(base, model or None, kinds, report)
+            checked = check_model(base, model or None, kinds, report)
         name, spent = redacted(base.services.chat_name(model or None)), str(base.services.llm.meter.spent)
     rows: list[dict[str, Any]] = [
         {
-            "task": kind, "steps": list(KINDS[kind].steps), "verdict": one.verdict, "figure": one.figure,
-            "right": one.right, "tasks": one.tasks, "chance": one.chance, "useful": one.useful, "bias": one.bias,
-            "why": one.why,
+            "task": kind, "steps": list(KINDS[kind].steps), "verdict": task.verdict, "figure": task.figure,
+            "right": task.right, "tasks": task.tasks, "chance": task.chance, "useful": task.useful, "bias": task.bias,
+            "why": task.why,
         }
-        for kind, one in found.items()
+        for kind, task in checked.items()
     ]  # fmt: skip
     if as_json:
         print_json({"model": name, "results": rows, "spent": spent})

@@ -69,7 +69,7 @@ def _find(base: KnowledgeBase, what: str, access: Access) -> tuple[Path, int, st
     hit = hit_of(reader, what, access, Extent(around=0))
     version = hit.version if hit else reader.document(what, access)[1].version
     number, path, *_ = base.catalogue.versions.file_of(version)
-    source = next((one for one in base.catalogue.sources() if one.id == number), None)
+    source = next((known_source for known_source in base.catalogue.sources() if known_source.id == number), None)
     if source is None:
         raise SourceError(f"{what} is from no folder. Print it with: surefind show {what}.")
     file = source.root / path

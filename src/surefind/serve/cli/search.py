@@ -201,7 +201,7 @@ def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet
         base.reader(layout).view.ready(pipeline.retrieve)
     except NotBuiltError:
         if not quiet:
-            names = ", ".join(dict.fromkeys(one.name for one in pipeline.retrieve))
+            names = ", ".join(dict.fromkeys(retriever.name for retriever in pipeline.retrieve))
             typer.echo(f"Building the indexes for this search, once for these documents: {names} …", err=True)
         with progress(quiet=quiet) as report:
             base.build_for(pipeline.retrieve, layout, report, repair=True)
@@ -236,5 +236,5 @@ def _named(kb: KnowledgeBase, name: str | None) -> tuple[Pipeline, Layout | None
         return kb.pipeline(name), None
     from surefind.bench.names import find
 
-    found = find(kb, name)
-    return found.pipeline, found.layout
+    contender = find(kb, name)
+    return contender.pipeline, contender.layout

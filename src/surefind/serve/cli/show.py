@@ -39,9 +39,9 @@ def show(
     from surefind.search.extent import Extent
 
     with KnowledgeBase.open(kb) as base:
-        found, body = _read(base.reader(), what, Access.of(*(groups or [])), Extent.parse(text))
+        data, body = _read(base.reader(), what, Access.of(*(groups or [])), Extent.parse(text))
     if as_json:
-        print_json(found)
+        print_json(data)
     else:
         typer.echo(body)
 

@@ -21,42 +21,42 @@ def status(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        found = base.status()
+        current = base.status()
     if as_json:
-        print_json(found)
+        print_json(current)
     else:
-        _show(found)
+        _show(current)
 
 
-def _show(found: Status) -> None:
+def _show(shown: Status) -> None:
     """Prints the status without keys and fingerprints, which are only useful to programs; --json has them."""
-    _row("Knowledge base", f"{found.folder}, {megabytes(found.size)} on disk")
-    _row("Documents", f"{found.documents} ({found.restricted} restricted to access groups)")
-    _row("Passages", f"{found.chunks}")
-    _row("Layout", found.layout)
-    earlier = [str(number) for number in found.generations if number != found.generation]
-    _row("Generation", f"{found.generation}" + (f" (rollback to {', '.join(earlier)} is possible)" if earlier else ""))
-    _row("Last sync", found.last_sync[:19].replace("T", " "))
-    for path in found.idle_rules:
+    _row("Knowledge base", f"{shown.folder}, {megabytes(shown.size)} on disk")
+    _row("Documents", f"{shown.documents} ({shown.restricted} restricted to access groups)")
+    _row("Passages", f"{shown.chunks}")
+    _row("Layout", shown.layout)
+    earlier = [str(number) for number in shown.generations if number != shown.generation]
+    _row("Generation", f"{shown.generation}" + (f" (rollback to {', '.join(earlier)} is possible)" if earlier else ""))
+    _row("Last sync", shown.last_sync[:19].replace("T", " "))
+    for path in shown.idle_rules:
         _row("Access rule", f"{path} matches no document: write paths relative to the synced folder")
-    if found.drafts:
-        _row("Drafts", f"{found.drafts} (list them with: surefind draft list)")
-    for source in found.sources:
+    if shown.drafts:
+        _row("Drafts", f"{shown.drafts} (list them with: surefind draft list)")
+    for source in shown.sources:
         _row("Source", source)
-    if found.backend != "local":
-        _row("Backend", f"{found.backend} (the sizes below are of what is kept here)")
-    for spec, size in _indexes(found.indexes).items():
+    if shown.backend != "local":
+        _row("Backend", f"{shown.backend} (the sizes below are of what is kept here)")
+    for spec, size in _indexes(shown.indexes).items():
         _row("Index", f"{spec}, {megabytes(size)}")
-    for kind, names in found.models.items():
+    for kind, names in shown.models.items():
         _row("Model", f"{', '.join(names)} ({kind})")
-    for name, pipeline in found.pipelines.items():
+    for name, pipeline in shown.pipelines.items():
         _row("Pipeline", f"{name} = {pipeline}")
-    skipped = [one for one in found.problems if not one.left_to_owner]
+    skipped = [one for one in shown.problems if not one.left_to_owner]
     if skipped:
         _row("Skipped", f"{len(skipped)} files:")
         for problem in skipped:
             typer.echo(f"  {problem.path} {problem.reason}")
-    left = [one for one in found.problems if one.left_to_owner]
+    left = [one for one in shown.problems if one.left_to_owner]
     list_problems(LEFT_TO_OWNER, left, len(left))
 
 

@@ -181,7 +181,7 @@ def study(
                 _announce(run, dry_run, as_json)
             if dry_run:
                 return
-            calls = [one for _, listed in run.calls() for one in listed]
+            calls = [call for _, listed in run.calls() for call in listed]
             agree(home, calls, budget, yes, as_json)  # all collections share one budget
             made = run.run()
         finally:
@@ -243,16 +243,18 @@ def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
     numbers = [table.name for stage in run.stages for table in stage.tables]
     left_out = run.left_out()
     if as_json:
-        calls = [{"collection": one.name, "calls": sum(c.calls for c in listed)} for one, listed in run.calls()]
+        calls = [
+            {"collection": collection.name, "calls": sum(c.calls for c in listed)} for collection, listed in run.calls()
+        ]
         about = {"study": run.name, "tables": numbers, "left_out": left_out}
         print_json({**about, "llm_calls": calls, "minutes": round(run.minutes(), 2)})
         return
-    asked = ", ".join(f"{one.name} ({len(one.exam.queries)} questions)" for one in run.collections)
+    asked = ", ".join(f"{collection.name} ({len(collection.exam.queries)} questions)" for collection in run.collections)
     typer.echo(f"{run.name}: {', '.join(numbers)}; on {asked}.", err=True)
     if left_out:
         typer.echo(f"Left out, because they need a language model (--llm): {', '.join(left_out)}.", err=True)
     if dry_run:
-        count = sum(one.calls for _, listed in run.calls() for one in listed)
+        count = sum(call.calls for _, listed in run.calls() for call in listed)
         typer.echo(f"About {run.minutes():.1f} minutes, without training, and {count:,} calls to language models.")
 
 
@@ -269,11 +271,16 @@ def _show(report: dict[str, Any], page: Path, as_json: bool) -> None:
 def _list(as_json: bool) -> None:
     from surefind.study.stage import find_study, study_names
 
-    found = [(name, find_study(name)) for name in study_names()]
+    studies = [(name, find_study(name)) for name in study_names()]
     if as_json:
-        print_json([{"study": name, "source": one.source, "tables": one.numbers} for name, one in found])
+        print_json(
+            [
+                {"study": name, "source": known_study.source, "tables": known_study.numbers}
+                for name, known_study in studies
+            ]
+        )
         return
-    for name, one in found:
-        typer.echo(f"{name}: {one.source}")
-        typer.echo(f"  {', '.join(one.numbers)}")
+    for name, known_study in studies:
+        typer.echo(f"{name}: {known_study.source}")
+        typer.echo(f"  {', '.join(known_study.numbers)}")
     typer.echo("Repeat one with: surefind study NAME. Add --offline to use no language model.")

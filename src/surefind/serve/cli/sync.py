@@ -153,5 +153,7 @@ def show(result: SyncReport) -> None:
     if result.aliases:
         typer.echo(f"{result.aliases} links ignored: their targets are read under their own names.")
     list_problems("links and special files skipped", result.skipped)
-    list_problems("files skipped or read only in part", [one for one in result.problems if not one.left_to_owner])
-    list_problems(LEFT_TO_OWNER, [one for one in result.problems if one.left_to_owner])
+    list_problems(
+        "files skipped or read only in part", [problem for problem in result.problems if not problem.left_to_owner]
+    )
+    list_problems(LEFT_TO_OWNER, [problem for problem in result.problems if problem.left_to_owner])

@@ -141,13 +141,13 @@ def list_models(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.train.listing import trained_things
 
     with KnowledgeBase.open(kb) as base:
-        found = trained_things(base)
+        things = trained_things(base)
     if as_json:
-        print_json([one.data for one in found])
+        print_json([thing.data for thing in things])
         return
-    for one in found:
-        typer.echo(f"{one.name:<24} {one.text}")
-    if not found:
+    for thing in things:
+        typer.echo(f"{thing.name:<24} {thing.text}")
+    if not things:
         typer.echo("No trained models yet. Train one with: surefind train fusion --exam known-item.")
 
 

@@ -96,14 +96,14 @@ def tune(
                 _list(contenders, bench, tuner, as_json)
                 return
             _race(tuner, contenders)
-        found = tuner.found
+        tuned = tuner.found
         if not as_json:
-            _show(found)
+            _show(tuned)
         adopted = None
-        if found.winner and found.better and (yes or (not as_json and _wanted(found.winner.name))):
-            adopted = carry_out(base, change_for(base, found.winner), (budget, yes), as_json)
+        if tuned.winner and tuned.better and (yes or (not as_json and _wanted(tuned.winner.name))):
+            adopted = carry_out(base, change_for(base, tuned.winner), (budget, yes), as_json)
         if as_json:
-            print_json({**_as_data(found), "adopted": adopted})
+            print_json({**_as_data(tuned), "adopted": adopted})
         elif adopted:
             show_adopted(adopted)
 
@@ -142,11 +142,14 @@ def _agree(
 
 def _list(contenders: list[Contender], bench: Bench, tuner: Tuner, as_json: bool) -> None:
     if as_json:
-        rows = [{"name": one.name, "spec": str(one.pipeline), "layout": str(one.layout or "")} for one in contenders]
+        rows = [
+            {"name": contender.name, "spec": str(contender.pipeline), "layout": str(contender.layout or "")}
+            for contender in contenders
+        ]
         print_json({"candidates": rows, "tuning": len(tuner.tuning), "held_out": len(tuner.held)})
         return
-    for one in contenders:
-        typer.echo(f"  {one.name}")
+    for contender in contenders:
+        typer.echo(f"  {contender.name}")
     confirmed = f"confirmed on {len(tuner.held)} others" if tuner.held else "not confirmed, since these are few"
     typer.echo(
         f"{len(contenders)} candidates on {len(tuner.tuning)} questions; the winner is {confirmed}. "
@@ -184,16 +187,16 @@ def _watcher(quiet: bool) -> Any:
     return None if quiet else watch
 
 
-def _show(found: Tuned) -> None:
+def _show(tuned: Tuned) -> None:
     from surefind.tune.view import leaderboard, result
 
     screen = console()
-    screen.print(leaderboard(found))
-    for line in result(found):
+    screen.print(leaderboard(tuned))
+    for line in result(tuned):
         screen.print(line)
 
 
-def _as_data(found: Tuned) -> dict[str, Any]:
+def _as_data(tuned: Tuned) -> dict[str, Any]:
     from surefind.tune.view import as_json
 
-    return as_json(found)
+    return as_json(tuned)

@@ -33,9 +33,9 @@ class Agents:
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        found = await self._service.caller(Request(scope), "read")
+        known = await self._service.caller(Request(scope), "read")
         tools = self._tools or await self._load()
-        before = _caller.set(found)
+        before = _caller.set(known)
         try:
             await tools(scope, receive, send)
         finally:

@@ -33,5 +33,5 @@ def _discreet(value: Any) -> Any:
     if isinstance(value, str):
         return without_addresses(value)
     if isinstance(value, dict):
-        return {key: _discreet(one) for key, one in value.items()}
-    return [_discreet(one) for one in value] if isinstance(value, list | tuple) else value
+        return {key: _discreet(item) for key, item in value.items()}
+    return [_discreet(item) for item in value] if isinstance(value, list | tuple) else value

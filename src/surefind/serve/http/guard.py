@@ -279,7 +279,7 @@ def same_origin(headers: Headers) -> bool:
     if origin is None:
         return True
     try:
-        found: Any = urlsplit(origin).netloc
+        netloc: Any = urlsplit(origin).netloc
     except ValueError:
         return False
-    return bool(found) and found.lower() == headers.get("host", "").lower()
+    return bool(netloc) and netloc.lower() == headers.get("host", "").lower()

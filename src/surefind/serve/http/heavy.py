@@ -96,15 +96,21 @@ class HeavyWork:
                 self._leave(caller)
             raise
         finally:
-            self._waiting = [one for one in self._waiting if one[1] is not mine]
+            self._waiting = [waiting for waiting in self._waiting if waiting[1] is not mine]
 
     def _next(self) -> None:
         """Gives free workers to those who wait."""
         while self._running.total() < self._workers:
-            fitting = [one for one in self._waiting if not one[1].done() and self._running[one[0]] < self._share]
+            fitting = [
+                waiting
+                for waiting in self._waiting
+                if not waiting[1].done() and self._running[waiting[0]] < self._share
+            ]
             if not fitting:
                 return
-            caller, turn = min(fitting, key=lambda one: (self._running[one[0]], self._latest.get(one[0], 0)))
+            caller, turn = min(
+                fitting, key=lambda waiting: (self._running[waiting[0]], self._latest.get(waiting[0], 0))
+            )
             self._running[caller] += 1
             self._turns += 1
             self._latest[caller] = self._turns
@@ -113,8 +119,8 @@ class HeavyWork:
     def _leave(self, caller: str) -> None:
         self._running[caller] -= 1
         self._running += Counter()  # forgets who has none
-        here = {*self._running, *(one for one, _ in self._waiting)}
-        self._latest = {one: turn for one, turn in self._latest.items() if one in here}
+        here = {*self._running, *(waiting for waiting, _ in self._waiting)}
+        self._latest = {name: turn for name, turn in self._latest.items() if name in here}
         self._next()
 
 

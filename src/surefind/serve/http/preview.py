@@ -39,7 +39,7 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
     if not reviews(service.kb, caller, draft):
         return _none("Reviewers see which exam questions a draft changes.")
     try:
-        found = _asked(service, caller, draft)
+        asked = _asked(service, caller, draft)
     except LockedError:
         return _none("Another change is being written. Try again soon.")
     except ConflictError:
@@ -48,7 +48,7 @@ def questions_of(service: Service, caller: Caller, draft: Draft) -> dict[str, An
         return _none("Nothing is published yet, so there is nothing to compare with.")
     if not reviews(service.kb, caller, draft):  # asking takes long
         raise NotFoundError(f"There is no draft {draft.number} among those you may see.")
-    return _none(found.reason) if found.drift is None else _shown(caller, found.drift)
+    return _none(asked.reason) if asked.drift is None else _shown(caller, asked.drift)
 
 
 def _none(reason: str) -> dict[str, Any]:

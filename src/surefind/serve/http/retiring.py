@@ -34,16 +34,20 @@ class Affected:
 def affected(service: Service, caller: Caller, document: str) -> Affected:
     """Raises `NotFoundError` if the caller may not read the document."""
     reader, access = service.reader(), caller.access()
-    found, _ = reader.document(document, access)
+    body, _ = reader.document(document, access)
     questions: list[str] = []
     if has_standing_exam(service.kb):
         try:
             asked = readable_questions(standing_exam(service.kb, reader), reader, access)
         except ExamError:  # the settings name one that does not exist
             asked = []
-        questions = [one.text for one in asked if any(j.document == document and j.grade > 0 for j in one.judgments)]
-    drafts = [one for one in service.kb.desk.waiting(document) if sees(service.kb, caller, one)]
-    return Affected(found.title or document, questions, drafts)
+        questions = [
+            question.text
+            for question in asked
+            if any(j.document == document and j.grade > 0 for j in question.judgments)
+        ]
+    drafts = [draft for draft in service.kb.desk.waiting(document) if sees(service.kb, caller, draft)]
+    return Affected(body.title or document, questions, drafts)
 
 
 async def retire(service: Service, caller: Caller, document: str) -> Job:
@@ -55,8 +59,8 @@ async def retire(service: Service, caller: Caller, document: str) -> Job:
 
 def retired(service: Service, caller: Caller, document: str) -> Version | None:
     """Returns the last version of a retired document, if the caller may know it."""
-    found = service.kb.catalogue.versions.retired_of(document) if caller.may("review") else None
-    return found if found is not None and may_read_version(service.kb, found, caller.access()) else None
+    version = service.kb.catalogue.versions.retired_of(document) if caller.may("review") else None
+    return version if version is not None and may_read_version(service.kb, version, caller.access()) else None
 
 
 def restorable(service: Service, caller: Caller, number: int) -> int:
@@ -65,9 +69,9 @@ def restorable(service: Service, caller: Caller, number: int) -> int:
         return readable_version(service.kb, service.reader, number, caller.access()).number
     except NotFoundError:
         try:
-            found = retired(service, caller, service.kb.catalogue.versions.document(number).id)
+            version = retired(service, caller, service.kb.catalogue.versions.document(number).id)
         except (StoreError, NotFoundError):
-            found = None
-        if found is None or found.number != number:
+            version = None
+        if version is None or version.number != number:
             raise
         return number

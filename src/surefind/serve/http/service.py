@@ -100,13 +100,13 @@ class Service:
         once."""
         header = request.headers.get("authorization")
         given = header if header is not None else self.sessions.authorization(request.cookies.get(COOKIE))
-        found = await self.identify(request, given)
+        known = await self.identify(request, given)
         counted = hasattr(request.state, "caller")
-        request.state.caller = found
+        request.state.caller = known
         if not counted:
-            self.rate.check(found.name)
-        found.require(scope)
-        return found
+            self.rate.check(known.name)
+        known.require(scope)
+        return known
 
     async def identify(self, request: Request, authorization: str | None) -> Caller:
         """Returns whose key or token this is. Raises `NotAuthenticatedError`."""
@@ -134,22 +134,22 @@ class Service:
             f"Generation {generation} is gone: the documents have changed since. Search again from the first hit."
         )
         with self._opening:  # opening takes long, so that callers must not open the same one side by side
-            found = self._readers.get(generation)
-            if found is None:
+            opened = self._readers.get(generation)
+            if opened is None:
                 try:
-                    found = self.kb.reader_of(generation)
+                    opened = self.kb.reader_of(generation)
                 except (StoreError, UsageError):
                     raise gone from None
-            self._remember(found, settings)
-        if generation < current.generation and not _readable(found, caller) <= _readable(current, caller):
+            self._remember(opened, settings)
+        if generation < current.generation and not _readable(opened, caller) <= _readable(current, caller):
             raise gone
-        return found
+        return opened
 
     def warm(self) -> None:
         """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
         may ask a service are not tried: that could cost money."""
         with contextlib.suppress(SurefindError):
-            here = [one for one in self.kb.pipeline().retrieve if str(one).startswith(_BUNDLED)]
+            here = [retriever for retriever in self.kb.pipeline().retrieve if str(retriever).startswith(_BUNDLED)]
             if here:
                 effort = self.kb.settings.confidence
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
@@ -195,7 +195,7 @@ class Service:
             view = self.reader().view
         except NothingIndexedError:
             return list(self.kb.settings.known)
-        return [name for name, one in self.kb.settings.known.items() if not view.missing(one.retrieve)]
+        return [name for name, pipeline in self.kb.settings.known.items() if not view.missing(pipeline.retrieve)]
 
     def pipeline(self, name: str | None, caller: Caller) -> Pipeline:
         """Returns a pipeline by its name. A spec can name files and servers, so only admins may send one."""
@@ -212,8 +212,8 @@ def _readable(reader: Searcher, caller: Caller) -> set[str]:
 
 
 def _service_of(request: Request) -> Service:
-    found: Service = request.app.state.service
-    return found
+    service: Service = request.app.state.service
+    return service
 
 
 Served = Annotated[Service, Depends(_service_of)]

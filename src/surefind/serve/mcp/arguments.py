@@ -43,8 +43,8 @@ class Arguments(BaseModel):
         """Returns the JSON schema without the titles that pydantic adds: they repeat the names."""
         schema = cls.model_json_schema()
         fields = {
-            name: {key: value for key, value in one.items() if key != "title"}
-            for name, one in schema["properties"].items()
+            name: {key: value for key, value in field.items() if key != "title"}
+            for name, field in schema["properties"].items()
         }
         found = {"type": "object", "properties": fields, "additionalProperties": False}
         return found | ({"required": schema["required"]} if "required" in schema else {})

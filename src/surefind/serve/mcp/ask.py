@@ -34,20 +34,20 @@ class AskArguments(Arguments):
 
 def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> ToolReply:
     """Answers, and cites as much as fits."""
-    found = answer(kb, given.query, access)
-    if not found.answered:
-        return ToolReply(NOT_HERE, {"answered": False, "confidence": rounded(found.confidence), "sentences": []})
-    said = found.sentences[: max(1, given.max_tokens // _EACH)]
-    cited = {hit.rank: hit for hit in found.cited if any(hit.rank in one.citations for one in said)}
+    answered = answer(kb, given.query, access)
+    if not answered.answered:
+        return ToolReply(NOT_HERE, {"answered": False, "confidence": rounded(answered.confidence), "sentences": []})
+    said = answered.sentences[: max(1, given.max_tokens // _EACH)]
+    cited = {hit.rank: hit for hit in answered.cited if any(hit.rank in sentence.citations for sentence in said)}
     budget = given.max_tokens - _PLACE * (len(cited) + 1)
     sentences: list[dict[str, Any]] = []
     lines: list[str] = []
-    for one in said:
+    for sentence in said:
         text, marks = (
-            clipped(harmless(one.text), max(1, budget - _PLACE)),
-            "".join(f" [{rank}]" for rank in one.citations),
+            clipped(harmless(sentence.text), max(1, budget - _PLACE)),
+            "".join(f" [{rank}]" for rank in sentence.citations),
         )
-        made = {"text": text, "citations": [cited[rank].id for rank in one.citations]}
+        made = {"text": text, "citations": [cited[rank].id for rank in sentence.citations]}
         line = quoted(text + marks)
         if sentences and size("\n".join([*lines, line]), [*sentences, made]) > budget:
             break
@@ -56,8 +56,8 @@ def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> ToolReply:
     places = [f"[{rank}] id {hit.id} · {one_line(hit.citation)}" for rank, hit in cited.items()]
     citations = [{"id": hit.id, "citation": one_line(hit.citation)} for hit in cited.values()]
     data = {
-        "answered": True, "confidence": rounded(found.confidence), "sure": found.sure,
-        "written_by": found.model or "quotes", "sentences": sentences, "citations": citations,
+        "answered": True, "confidence": rounded(answered.confidence), "sure": answered.sure,
+        "written_by": answered.model or "quotes", "sentences": sentences, "citations": citations,
     }  # fmt: skip
-    how = f"The answer is {found.sure}. " if found.sure else ""
+    how = f"The answer is {answered.sure}. " if answered.sure else ""
     return ToolReply("\n".join([*lines, "", *places, f"{how}Check that the quotes say it."]), data)

@@ -51,7 +51,7 @@ def _line(draft: Draft) -> str:
 
 
 def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply:
-    waiting = [one for one in kb.desk.waiting() if sees(kb, caller, one)]
+    waiting = [draft for draft in kb.desk.waiting() if sees(kb, caller, draft)]
     shown = waiting[given.start - 1 :]
     answer = _listed(shown, given.start, len(waiting))
     while size(answer.text, answer.data) > given.max_tokens and len(shown) > 1:
@@ -61,8 +61,8 @@ def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolRepl
 
 
 def _listed(shown: Sequence[Draft], start: int, total: int) -> ToolReply:
-    lines = [f"{total:,} draft{'s' * (total != 1)}.", *(f"- {_line(one)}" for one in shown)]
-    data: dict[str, Any] = {"total": total, "drafts": [described(one) for one in shown]}
+    lines = [f"{total:,} draft{'s' * (total != 1)}.", *(f"- {_line(draft)}" for draft in shown)]
+    data: dict[str, Any] = {"total": total, "drafts": [described(draft) for draft in shown]}
     if shown and start + len(shown) <= total:
         data["next_start"] = start + len(shown)
         lines.append(f"Further drafts: call again with start={start + len(shown)}.")
@@ -76,10 +76,12 @@ def _one(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply
     if given.page > len(spans):
         raise UsageError(f"Draft {given.number} has no page {given.page}. Its last page is {len(spans)}.")
     start, end = spans[given.page - 1]
-    said = [one for one in seen_comments(kb, caller, given.number) if not one.resolved_by][-_COMMENTS:]
+    said = [seen_comment for seen_comment in seen_comments(kb, caller, given.number) if not seen_comment.resolved_by][
+        -_COMMENTS:
+    ]
     head = "\n".join([_line(draft), f"page {given.page} of {len(spans)}", *map(_said, said)])
     data: dict[str, Any] = {
-        **described(draft), "page": given.page, "pages": len(spans), "comments": [_said(one) for one in said]
+        **described(draft), "page": given.page, "pages": len(spans), "comments": [_said(comment) for comment in said]
     }  # fmt: skip
     shown, data["text"] = fitted(head, data, harmless(text[start:end]).strip(), given.max_tokens)
     return ToolReply(shown, data)

@@ -20,14 +20,14 @@ _ENDS = (re.compile(r"\n[ \t]*\n+"), re.compile(r"\n"), re.compile(r"(?<=[.!?])\
 def pages(text: str, most: int = PAGE) -> list[tuple[int, int]]:
     """Returns the (start, end) of each page. The pages together are the whole text; there is at least one."""
     tokens = token_spans(text)
-    found, start, at = [], 0, 0
+    spans, start, at = [], 0, 0
     while len(tokens) - at > most:
         limit = tokens[at + most][0]
         start, before = _end(text, tokens[at + most // 2][0], limit), start
-        found.append((before, start))
+        spans.append((before, start))
         while tokens[at][0] < start:
             at += 1
-    return [*found, (start, len(text))]
+    return [*spans, (start, len(text))]
 
 
 def page_of(spans: list[tuple[int, int]], at: int) -> int:

@@ -52,7 +52,7 @@ def _shown(whole: Hit, hit: Hit, note: str) -> PassageForms:
     body = _marked(hit)
     before, after = hit.start > whole.start, hit.end < whole.end
     body = f"{'… ' if before else ''}{body}{' …' if after else ''}"
-    headings = [whole.title or whole.document, *(one for one in whole.headings if one != whole.title)]
+    headings = [whole.title or whole.document, *(heading for heading in whole.headings if heading != whole.title)]
     title = one_line(" › ".join(headings))
     parts = [f"id {hit.id}", one_line(hit.citation), *([note] if note else [])]
     return PassageForms(f"{title}\n{' · '.join(parts)}\n{quoted(body)}", _data(hit, title, body, note))

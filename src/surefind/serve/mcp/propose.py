@@ -36,7 +36,7 @@ def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> ToolR
     name = given.document.strip()
     if not given.text.strip():
         raise UsageError("The text is empty. Send the whole text of the document.")
-    if not name or any(not one.isprintable() for one in name):
+    if not name or any(not character.isprintable() for character in name):
         raise UsageError("The name of the document must be one printable line, such as notes/wire-cutoff.md.")
     if given.text.lstrip("\ufeff \n\r").startswith(_FENCE):
         raise UsageError("The text begins with front matter (---). Leave it out: the reviewer decides on metadata.")

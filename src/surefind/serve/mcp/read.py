@@ -45,8 +45,8 @@ def _passage(kb: KnowledgeBase, access: Access, given: ReadArguments) -> ToolRep
     reader = kb.reader()
     hit = reader.passage(given.id, access, Extent(given.around), given.query)
     spans = pages(reader.document(hit.document, access)[0].text)
-    found = hit.matched[0] if hit.matched else hit.start
-    note = f"page {page_of(spans, found)} of {len(spans)} of its document"
+    place = hit.matched[0] if hit.matched else hit.start
+    note = f"page {page_of(spans, place)} of {len(spans)} of its document"
     shown = show(hit, given.max_tokens, note)
     return ToolReply(shown.text, shown.data)
 

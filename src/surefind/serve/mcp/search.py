@@ -48,8 +48,8 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolRep
     if not result.hits:
         return ToolReply(head, data)
     shown = fitted(result.hits, given.max_tokens - size(head, data) - _REST)
-    data["hits"] = [one.data for one in shown]
-    texts = [f"[{hit.rank}] {one.text}" for hit, one in zip(result.hits, shown, strict=False)]
+    data["hits"] = [form.data for form in shown]
+    texts = [f"[{hit.rank}] {form.text}" for hit, form in zip(result.hits, shown, strict=False)]
     if len(shown) < len(result.hits):
         following = data["next_offset"] = given.offset + len(shown)
         texts.append(f"Further passages did not fit: search again with offset={following}.")
@@ -80,11 +80,11 @@ def fitted(hits: Sequence[Hit], budget: int) -> list[PassageForms]:
     """Shares the budget among the hits: what a short passage leaves, later ones get. At least one is shown."""
     shown: list[PassageForms] = []
     for number, hit in enumerate(hits):
-        one = show(hit, max(_MIN_PASSAGE_TOKENS, budget // (len(hits) - number)))
-        if shown and one.tokens > budget:
+        form = show(hit, max(_MIN_PASSAGE_TOKENS, budget // (len(hits) - number)))
+        if shown and form.tokens > budget:
             break
-        shown.append(one)
-        budget -= one.tokens
+        shown.append(form)
+        budget -= form.tokens
     return shown
 
 

@@ -35,12 +35,12 @@ async def ask(request: Request, service: Served, query: Annotated[str, Query(max
     """The whole page, or the answer alone."""
     caller = await service.caller(request, "read")
     question = query.strip()
-    found, empty = await service.work(lambda: _answered(service, caller, question))
-    quotes = [_quote(one, found) for one in found.sentences] if found else []
-    note = shown_to(caller, {"note": found.note})["note"] if found else ""
+    answered, empty = await service.work(lambda: _answered(service, caller, question))
+    quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
+    note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
     return page(
         caller, "answer.html" if is_fragment(request) else "ask.html", title=question or "Ask", here="ask",
-        query=question, found=found, quotes=quotes, note=note, empty=empty,
+        query=question, found=answered, quotes=quotes, note=note, empty=empty,
     )  # fmt: skip
 
 
@@ -55,6 +55,6 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
         return None, True
 
 
-def _quote(one: Cited, found: Answer) -> Quote:
-    hits = [hit for hit in found.result.hits if hit.rank in one.citations]
-    return Quote(plain(one.text), [(hit, hit_path(hit, "", one.text)) for hit in hits])
+def _quote(sentence: Cited, answered: Answer) -> Quote:
+    hits = [hit for hit in answered.result.hits if hit.rank in sentence.citations]
+    return Quote(plain(sentence.text), [(hit, hit_path(hit, "", sentence.text)) for hit in hits])

@@ -158,11 +158,11 @@ async def document(
     def read() -> Response:
         if gone := retired(service, caller, document_id):
             return page(caller, "retired.html", title=gone.title or document_id, here="documents", version=gone)
-        found = {"changed": None, **_document(service, caller, document_id, line, passage, query, view)}
-        versions: list[Version] = found["versions"]
+        context = {"changed": None, **_document(service, caller, document_id, line, passage, query, view)}
+        versions: list[Version] = context["versions"]
         if before and after:
-            found |= _changes(service, versions, before, after, part)
-        return page(caller, "document.html", here="documents", **found)
+            context |= _changes(service, versions, before, after, part)
+        return page(caller, "document.html", here="documents", **context)
 
     if before and after:
         return await service.work_apart("difference", request, caller, read)
@@ -173,33 +173,37 @@ def _document(
     service: Service, caller: Caller, document_id: str, line: int, passage: str, query: str, view: str
 ) -> dict[str, Any]:
     reader, access = service.reader(), caller.access()
-    found, about = reader.document(document_id, access)
-    lists = access_lists(found.acl, (about.path, document_id), service.kb.settings.access)
-    first = next((place.line for place in found.places[:1]), 0) or 1
+    body, about = reader.document(document_id, access)
+    lists = access_lists(body.acl, (about.path, document_id), service.kb.settings.access)
+    first = next((place.line for place in body.places[:1]), 0) or 1
     marked, sentence = _marked(reader, caller, document_id, passage, query) if passage else (NOWHERE, NOWHERE)
     if marked[1]:
-        line = line_at(found.text, (sentence if sentence[1] else marked)[0], first)
-    shown_page = sheet(found.text, line, first)
+        line = line_at(body.text, (sentence if sentence[1] else marked)[0], first)
+    shown_page = sheet(body.text, line, first)
     rendered = None
-    if found.format == "markdown" and view == "read" and shown_page.whole:
+    if body.format == "markdown" and view == "read" and shown_page.whole:
         find = links_to(dict(reader.view.readable(access)), document_id, document_path)
-        rendered = rendered_sheet(found, shown_page, find, marked, sentence)
+        rendered = rendered_sheet(body, shown_page, find, marked, sentence)
     drafts = [
-        one for one in service.kb.desk.waiting(document_id) if caller.may("write") and sees(service.kb, caller, one)
+        draft
+        for draft in service.kb.desk.waiting(document_id)
+        if caller.may("write") and sees(service.kb, caller, draft)
     ]
     return {
-        "title": found.title or document_id,
-        "document": found,
+        "title": body.title or document_id,
+        "document": body,
         "about": about,
         "readers": Decision(document_id, lists).readers,
         "why": Decision(document_id, lists).reason,
         "sheet": shown_page,
         "rendered": rendered,
         "source": view == "source",
-        "marked": lines_of(found.text, *marked, first),
-        "sentence": lines_of(found.text, *sentence, first),
+        "marked": lines_of(body.text, *marked, first),
+        "sentence": lines_of(body.text, *sentence, first),
         "versions": [
-            one for one in service.kb.versions_of(document_id) if may_read_version(service.kb, one, caller.access())
+            version
+            for version in service.kb.versions_of(document_id)
+            if may_read_version(service.kb, version, caller.access())
         ],
         "drafts": drafts,
         "crumbs": _crumbs(document_id)[:-1],
@@ -223,7 +227,7 @@ def _marked(
 
 def _changes(service: Service, versions: Sequence[Version], before: int, after: int, part: int) -> dict[str, Any]:
     """Compares two versions that the caller may read."""
-    known = {one.number for one in versions}
+    known = {version.number for version in versions}
     if not {before, after} <= known:
         raise NotFoundError("There is no such version among those you may read.")
     old, new = (shown(service.kb.catalogue.versions.document(number)) for number in (before, after))

@@ -59,7 +59,7 @@ async def drafts(
 
     def read() -> dict[str, Any]:
         lists = _listed(service, caller, [only] if only else ["todo", "mine", "rest"], before)
-        recent = [] if only else [one for one in service.kb.desk.recent(_RECENT) if sees(service.kb, caller, one)]
+        recent = [] if only else [draft for draft in service.kb.desk.recent(_RECENT) if sees(service.kb, caller, draft)]
         return {"lists": lists, "recent": recent, "only": only}
 
     return page(caller, "drafts.html", title="Drafts", here="drafts", **await service.work(read))
@@ -69,12 +69,12 @@ def _listed(service: Service, caller: Caller, wanted: Sequence[Section], before:
     """Returns the lists. Who may see a draft is only asked for drafts that will be shown: it takes a millisecond."""
     lists: dict[Section, Listed] = {section: Listed() for section in wanted}
     authors = service.kb.desk.all_authors()
-    for one in service.kb.desk.waiting():
-        section = _section(caller, one, authors.get(one.number, set()))
-        if one.number >= before or section not in lists or lists[section].more:
+    for draft in service.kb.desk.waiting():
+        section = _section(caller, draft, authors.get(draft.number, set()))
+        if draft.number >= before or section not in lists or lists[section].more:
             continue
-        if (section == "mine" or caller.may("review")) and sees(service.kb, caller, one):
-            lists[section].add(one)
+        if (section == "mine" or caller.may("review")) and sees(service.kb, caller, draft):
+            lists[section].add(draft)
     return lists
 
 
@@ -167,10 +167,10 @@ async def edit(number: int, request: Request, service: Served) -> Response:
 
     def read() -> tuple[Draft, str]:
         found = seen(service.kb, caller, number)
-        one = service.kb.desk.revision(number, found.revision)
-        if not is_text(one.name):
-            raise SourceError(f"{one.name} cannot be edited as text. Upload a new file instead.")
-        return found, decoded(one.data)
+        shown = service.kb.desk.revision(number, found.revision)
+        if not is_text(shown.name):
+            raise SourceError(f"{shown.name} cannot be edited as text. Upload a new file instead.")
+        return found, decoded(shown.data)
 
     draft, text = await service.work(read)
     return _editor(caller, draft, text, "")
@@ -278,8 +278,8 @@ async def chunks(request: Request, service: Served, text: Typed, document: Name 
     def cut() -> dict[str, Any]:
         return chunks_of(lambda: service.kb.drafts.chunks_of(text_name(name), _plain(text).encode(), name))
 
-    found = await service.work_apart("upload", request, caller, cut)
-    return page(caller, "chunks.html", title="Chunks", here="drafts", found=found)
+    cut_chunks = await service.work_apart("upload", request, caller, cut)
+    return page(caller, "chunks.html", title="Chunks", here="drafts", found=cut_chunks)
 
 
 def _plain(text: str) -> str:

@@ -47,12 +47,14 @@ class Chart:
 
 def history(reports: Sequence[Saved], exam: str, spec: str, layout: str) -> Chart | None:
     """Returns the chart of an exam's benchmarks, oldest first; None if there are fewer than two."""
-    shown = [one for one in reversed(reports) if one.kind == "benchmark" and one.title == exam and one.rows]
-    shown = [one for one in shown if one.measure == shown[-1].measure]
+    shown = [
+        report for report in reversed(reports) if report.kind == "benchmark" and report.title == exam and report.rows
+    ]
+    shown = [report for report in shown if report.measure == shown[-1].measure]
     if len(shown) < 2:
         return None
-    used = [one.row(spec, layout) for one in shown]
-    best = [one.best for one in shown]
+    used = [report.row(spec, layout) for report in shown]
+    best = [report.best for report in shown]
     drawn = [row for row in (*used, *best) if row is not None]
     bounds = [value for row in drawn for value in (row.mean, row.low, row.high) if value is not None]
     scale = _Scale(min(bounds), max(bounds), len(shown))

@@ -29,21 +29,21 @@ _REPORTS = {"bench": "benchmark", "study": "study"}
 @router.get("/jobs/{job_id}")
 async def job(job_id: str, request: Request, service: Served) -> Response:
     caller = await service.caller(request, "read")
-    found = service.jobs.get(job_id, caller)
+    running = service.jobs.get(job_id, caller)
     return page(
-        caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[found.kind],
-        here=_HERE.get(found.kind, "reports"), job=found, after=_after(found),
-        data=job_data(found, caller), what=_WHAT[found.kind],
-        lines=job_lines(found, caller)[-_LINES:], about=job_about(found, caller), seconds=_seconds(found),
+        caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[running.kind],
+        here=_HERE.get(running.kind, "reports"), job=running, after=_after(running),
+        data=job_data(running, caller), what=_WHAT[running.kind],
+        lines=job_lines(running, caller)[-_LINES:], about=job_about(running, caller), seconds=_seconds(running),
     )  # fmt: skip
 
 
 @router.post("/jobs/{job_id}/cancel")
 async def cancel(job_id: str, request: Request, service: Served) -> Response:
     """Stops a job. What it has finished is kept."""
-    found = service.jobs.get(job_id, await service.caller(request, "read"))
-    await service.jobs.cancel(found)
-    return back_to(request, f"/jobs/{found.id}")
+    running = service.jobs.get(job_id, await service.caller(request, "read"))
+    await service.jobs.cancel(running)
+    return back_to(request, f"/jobs/{running.id}")
 
 
 def _after(job: Job) -> str:

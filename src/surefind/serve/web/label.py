@@ -70,9 +70,9 @@ async def pool(name: str, request: Request, service: Served, judge: Given = "") 
     """Collects the passages to label, from several configurations."""
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
-    found = await service.work(lambda: Judging(service.kb, name, who, caller.access()))
+    judging = await service.work(lambda: Judging(service.kb, name, who, caller.access()))
     after = _link(f"/label/{name}", judge)
-    job = await service.jobs.start(caller, "pool", {"exam": found.name, "judge": who}, name, after)
+    job = await service.jobs.start(caller, "pool", {"exam": judging.name, "judge": who}, name, after)
     return back_to(request, f"/jobs/{job.id}")
 
 
@@ -87,14 +87,14 @@ async def question(
         return back_to(request, "/label")
 
     def read() -> Response:
-        found = Judging(service.kb, name, who, caller.access())
-        number = found.next() if at is None else min(at, len(found.pool)) - 1
-        if found.stale or number is None or number < 0:
+        judging = Judging(service.kb, name, who, caller.access())
+        number = judging.next() if at is None else min(at, len(judging.pool)) - 1
+        if judging.stale or number is None or number < 0:
             number, pooled, passages = None, None, []
         else:
-            pooled, passages = found.pool[number], found.passages(number)
+            pooled, passages = judging.pool[number], judging.passages(number)
         return page(
-            caller, "label_question.html", title=f"Label {name}", here="label", found=found, at=number, pooled=pooled,
+            caller, "label_question.html", title=f"Label {name}", here="label", found=judging, at=number, pooled=pooled,
             passages=passages, id=id_of(pooled.query) if pooled else "", judge=judge, link=_link,
         )  # fmt: skip
 
@@ -119,16 +119,16 @@ async def save(
     who = _judge(service, caller, judge)
 
     def mark() -> int | None:
-        found = Judging(service.kb, name, who, caller.access())
-        at = found.find(query_id)
+        judging = Judging(service.kb, name, who, caller.access())
+        at = judging.find(query_id)
         marked = [] if none else list(relevant or [])
         if document.strip() and not none:
             with growing_lock(service.kb.data, name):
-                marked.append(found.add(at, found.outside(document.strip(), words)))
+                marked.append(judging.add(at, judging.outside(document.strip(), words)))
         if not marked and not none:
             raise UsageError("Mark the relevant passages, or say that none is.")
-        found.mark(at, marked, ranked=False)
-        return found.next(at)
+        judging.mark(at, marked, ranked=False)
+        return judging.next(at)
 
     following = await service.write(mark)
     return back_to(request, _link(f"/label/{name}", judge, "" if following is None else following + 1))
@@ -141,13 +141,13 @@ async def agreement(name: str, request: Request, service: Served, judge: Name = 
     who = _judge(service, caller, judge)
 
     def read() -> Response:
-        found = Judging(service.kb, name, who, caller.access())
+        judging = Judging(service.kb, name, who, caller.access())
         store = ExamStore(service.kb.data / "exams")
         exam = store.load(name) if name in store.names() else None
         questions = len(seen_questions(exam, service, caller)) if exam else 0
         return page(
-            caller, "label_agreement.html", title=f"Agreement on {name}", here="label", found=found,
-            pairs=[(one, in_words(one.kappa)) for one in found.agreement], splits=found.splits(), exam=exam,
+            caller, "label_agreement.html", title=f"Agreement on {name}", here="label", found=judging,
+            pairs=[(pair, in_words(pair.kappa)) for pair in judging.agreement], splits=judging.splits(), exam=exam,
             questions=questions, made=bool(made), judge=judge, link=_link,
         )  # fmt: skip
 
@@ -161,9 +161,9 @@ async def make_exam(name: str, request: Request, service: Served, judge: Given =
     who = _judge(service, caller, judge)
 
     def make() -> None:
-        found = Judging(service.kb, name, who, caller.access())
+        judging = Judging(service.kb, name, who, caller.access())
         with growing_lock(service.kb.data, name):
-            made = found.make_exam()
+            made = judging.make_exam()
         if made is None:
             raise ExamError("No question has a relevant passage yet, so there is no exam.")
 

@@ -86,10 +86,10 @@ def rendered(text: str, find: Find, title: str = "", marks: Marks | None = None,
     marks = marks or Marks()
     if len(text) > MAX_CHARACTERS:
         return None
-    found, state = _rendered(_with_signs(text, *marks.sentence), find, title, marks, first)
+    html, state = _rendered(_with_signs(text, *marks.sentence), find, title, marks, first)
     if marks.sentence[1] and not state.placed:  # the sentence is in something that is not shown
-        found, _ = _rendered(text.translate(_SIGNS), find, title, Marks(lines=marks.lines), first)
-    return Markup(found) if len(found) <= _MAX_HTML else None
+        html, _ = _rendered(text.translate(_SIGNS), find, title, Marks(lines=marks.lines), first)
+    return Markup(html) if len(html) <= _MAX_HTML else None
 
 
 def _rendered(text: str, find: Find, title: str, marks: Marks, first: int) -> tuple[str, _RenderState]:
@@ -264,7 +264,7 @@ def _pieces(text: str) -> Iterator[str]:
     before, start, rest = text.partition(_START)
     for part, sign in ((before, start), (rest, "")):
         inner, end, last = part.partition(_END)
-        yield from (one for one in (inner, end, last, sign) if one)
+        yield from (piece for piece in (inner, end, last, sign) if piece)
 
 
 def links_to(documents: Mapping[str, object], document: str, address: Callable[[str], str]) -> Find:
@@ -273,7 +273,7 @@ def links_to(documents: Mapping[str, object], document: str, address: Callable[[
     def find(target: str) -> str:
         path = linked_path(document, target)
         names = (path, *(f"{without_suffix(path)}{end}" for end in _ENDS)) if path else ()
-        name = next((one for one in names if one in documents), "")
+        name = next((known for known in names if known in documents), "")
         return address(name) if name else ""
 
     return find

@@ -36,10 +36,10 @@ def with_own_scripts(html: str, back: str, label: str, edge: Literal["top", "bot
 
 def script_hashes(html: str) -> list[str]:
     """Returns the SHA-256 of every script in a page, in base64."""
-    found = _Scripts()
-    found.feed(html)
-    found.close()
-    return [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in found.texts]
+    scripts = _Scripts()
+    scripts.feed(html)
+    scripts.close()
+    return [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts.texts]
 
 
 class _Scripts(HTMLParser):

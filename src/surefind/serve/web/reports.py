@@ -57,16 +57,16 @@ async def reports(request: Request, service: Served, exam: Annotated[str, Query(
 
 def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:
     settings = service.kb.settings
-    found = saved_reports(service.kb.data, caller.groups)
+    saved = saved_reports(service.kb.data, caller.groups)
     spec, layout = str(settings.named(settings.pipeline)), str(settings.layout)
     counts: dict[str, int] = {}
-    for one in found:
-        if one.kind == "benchmark" and one.rows:
-            counts[one.title] = counts.get(one.title, 0) + 1
+    for entry in saved:
+        if entry.kind == "benchmark" and entry.rows:
+            counts[entry.title] = counts.get(entry.title, 0) + 1
     charted = [name for name, count in counts.items() if count > 1]
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
     return ReportsPage(
-        found[:_MAX_REPORTS], max(0, len(found) - _MAX_REPORTS), history(found, chosen, spec, layout), charted,
+        saved[:_MAX_REPORTS], max(0, len(saved) - _MAX_REPORTS), history(saved, chosen, spec, layout), charted,
         _exams(service), undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
     )  # fmt: skip
 
@@ -106,10 +106,10 @@ async def adopt(
 ) -> Response:
     """Makes a configuration of a benchmark the default, after its indexes are built."""
     caller = await service.caller(request, "review")
-    found, _ = await service.work(lambda: saved_report(service.kb.data, caller.groups, "benchmark", report_id, tuple))
-    if row not in {one.name for one in found.rows}:
+    saved, _ = await service.work(lambda: saved_report(service.kb.data, caller.groups, "benchmark", report_id, tuple))
+    if row not in {report_row.name for report_row in saved.rows}:
         raise NotFoundError(f"The report has no configuration {row!r}.")
-    options = {"folder": str(found.path.parent), "row": row}
+    options = {"folder": str(saved.path.parent), "row": row}
     job = await service.jobs.start(caller, "adopt", options, row, "/reports")
     return back_to(request, f"/jobs/{job.id}")
 

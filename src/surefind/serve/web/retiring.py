@@ -17,9 +17,9 @@ router = APIRouter(include_in_schema=False)
 @router.get("/retire")
 async def ask(request: Request, service: Served, document: Annotated[str, Query(max_length=500)]) -> Response:
     caller = await service.caller(request, "review")
-    found = await service.work(lambda: affected(service, caller, document))
+    effects = await service.work(lambda: affected(service, caller, document))
     return page(
-        caller, "retire.html", title=f"Retire {found.title}", here="documents", document=document, affected=found
+        caller, "retire.html", title=f"Retire {effects.title}", here="documents", document=document, affected=effects
     )
 
 

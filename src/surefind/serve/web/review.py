@@ -58,8 +58,8 @@ async def draft(
     caller = await service.caller(request, "write")
 
     def read() -> Response:
-        found = _draft(service, caller, number, revision, since, line or at, part)
-        return page(caller, "draft.html", here="drafts", commenting=line, **found)
+        context = _draft(service, caller, number, revision, since, line or at, part)
+        return page(caller, "draft.html", here="drafts", commenting=line, **context)
 
     return await service.work_apart("difference", request, caller, read)
 
@@ -67,31 +67,31 @@ async def draft(
 def _draft(
     service: Service, caller: Caller, number: int, revision: int | None, since: int | None, line: int | None, part: int
 ) -> dict[str, Any]:
-    found, desk = seen(service.kb, caller, number), service.kb.desk
+    draft, desk = seen(service.kb, caller, number), service.kb.desk
     one = seen_revision(service.kb, caller, number, revision)
-    before, after = compared(service.kb, service.reader, caller, found, one)
+    before, after = compared(service.kb, service.reader, caller, draft, one)
     if since is not None:
         before = known_text(service.kb, caller, seen_revision(service.kb, caller, number, since))
     shown = part_of(*changed_lines(before, after), part, line)
     said = seen_comments(service.kb, caller, number)
     here, elsewhere = _placed(said, one.number, shown.lines)
     return {
-        "title": f"Draft {number}: {found.document}",
-        "draft": found,
+        "title": f"Draft {number}: {draft.document}",
+        "draft": draft,
         "shown": one,
         "since": since,
         "editable": is_text(one.name),
         "part": shown,
-        "is_new": not before and not since and found.state != "published",
+        "is_new": not before and not since and draft.state != "published",
         "here_comments": here,
         "elsewhere": elsewhere,
         "events": desk.events(number),
-        "open": found.state in OPEN,
-        "may": _allowed(service, caller, found),
+        "open": draft.state in OPEN,
+        "may": _allowed(service, caller, draft),
         "needed": approvals_needed(service),
         "is_open_server": service.gatekeeper.lets_everybody_in,
-        "outdated": found.state in OPEN and outdated(service.kb, caller, found),
-        "known": sees_document(service, caller, found.document),
+        "outdated": draft.state in OPEN and outdated(service.kb, caller, draft),
+        "known": sees_document(service, caller, draft.document),
     }
 
 
@@ -218,8 +218,8 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
 async def questions(number: Number, request: Request, service: Served) -> Response:
     """The questions of the standing exam that a draft gains or loses."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: seen(service.kb, caller, number))
-    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, found))
+    draft = await service.work(lambda: seen(service.kb, caller, number))
+    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, draft))
     return _part(caller, request, "questions", "Exam questions", number, asked)
 
 

@@ -163,37 +163,37 @@ def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = F
     second = service.pipeline(asked.compare, caller) if asked.compare else None
     reader, access, words = service.reader(), caller.access(asked.where), sought(asked.query)
     k = min(_K, service.settings.max_k)
-    found: list[tuple[Pipeline, SearchResult, float]] = []
+    searched: list[tuple[Pipeline, SearchResult, float]] = []
     effort, least = service.kb.settings.confidence, service.kb.settings.min_confidence
     later = effort == "read" and not least and not read
-    for one in (first, second) if second else (first,):
+    for pipeline in (first, second) if second else (first,):
         began = time.perf_counter()
-        result = reader.search(asked.query, access, one, k, 0, _HIT_EXTENT, least, "quick" if later else effort)
-        found.append((one, result, (time.perf_counter() - began) * 1000))
-    ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in found]
+        result = reader.search(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, "quick" if later else effort)
+        searched.append((pipeline, result, (time.perf_counter() - began) * 1000))
+    ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in searched]
     others = list(reversed(ranks)) if second else [{}]
     return [
         ResultColumn(
-            one.name or short(one),
+            pipeline.name or short(pipeline),
             result,
             {hit.id: parts_of(hit, words) for hit in result.hits},
-            {hit.id: why(hit, one) for hit in result.hits},
+            {hit.id: why(hit, pipeline) for hit in result.hits},
             other,
             ms,
             shown_to(caller, {"trace": [asdict(entry) for entry in result.trace]})["trace"],
             asked.address("/sure", pipeline=name, compare="") if later else "",
         )
-        for (one, result, ms), other, name in zip(found, others, (asked.pipeline, asked.compare), strict=False)
+        for (pipeline, result, ms), other, name in zip(searched, others, (asked.pipeline, asked.compare), strict=False)
     ]
 
 
 def _facets(service: Service, caller: Caller, asked: SearchForm) -> list[FacetView]:
     """Returns the metadata to filter by. The link of a chosen value takes the filter away."""
     try:
-        found = service.reader().facets(caller.access(asked.where), service.kb.settings.filters)
+        facets = service.reader().facets(caller.access(asked.where), service.kb.settings.filters)
     except NothingIndexedError:
         return []
-    return [FacetView(one.key, _choices(one, asked)) for one in found]
+    return [FacetView(facet.key, _choices(facet, asked)) for facet in facets]
 
 
 def _choices(facet: Facet, asked: SearchForm) -> list[FilterChoice]:
@@ -201,27 +201,29 @@ def _choices(facet: Facet, asked: SearchForm) -> list[FilterChoice]:
     mine = [given for given in asked.where if given.startswith(f"{facet.key}=")]
     rest = tuple(given for given in asked.where if given not in mine)
     chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
-    found = []
+    choices = []
     for value, number in facet.values:
         is_chosen = value.lower() in chosen
-        wanted = [one for one in chosen if one != value.lower()] if is_chosen else [*chosen, value]
+        wanted = [kept_value for kept_value in chosen if kept_value != value.lower()] if is_chosen else [*chosen, value]
         where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
-        found.append(FilterChoice(value, number, is_chosen, asked.address(where=where)))
-    return found
+        choices.append(FilterChoice(value, number, is_chosen, asked.address(where=where)))
+    return choices
 
 
 def _examples(service: Service, caller: Caller) -> list[str]:
     """Returns things to search for: questions of the standing exam, for those who may see it, or titles."""
     reader, access = service.reader(), caller.access()
-    found: list[str] = []
+    texts: list[str] = []
     if caller.may("review") and has_standing_exam(service.kb):
         with contextlib.suppress(SurefindError):  # the settings name an exam that is gone
             asked = readable_questions(standing_exam(service.kb, reader), reader, access)
-            found = [one.text for one in asked if "?" in one.text] or [one.text for one in asked]
-    if not found:
+            texts = [question.text for question in asked if "?" in question.text] or [
+                question.text for question in asked
+            ]
+    if not texts:
         documents = _spread(reader.view.readable(access))
-        found = [title for title in reader.titles(documents).values() if title]
-    return _spread([text for text in dict.fromkeys(found) if len(text) <= _EXAMPLE_CHARS])
+        texts = [title for title in reader.titles(documents).values() if title]
+    return _spread([text for text in dict.fromkeys(texts) if len(text) <= _EXAMPLE_CHARS])
 
 
 def _unmeasured(service: Service, caller: Caller) -> bool:

@@ -135,8 +135,8 @@ async def sync(request: Request, service: Served, folder: Annotated[str, Form(ma
 async def models(request: Request, service: Served) -> Response:
     """Whether the models can be used. No token is spent."""
     caller = await service.caller(request, "admin")
-    found = await service.work(lambda: model_health(service.kb))
-    return page(caller, "settings_models.html", title="Models", here="settings", models=found)
+    health = await service.work(lambda: model_health(service.kb))
+    return page(caller, "settings_models.html", title="Models", here="settings", models=health)
 
 
 # ---------------------------------------------------------------- keys

@@ -53,9 +53,9 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
     return JSONResponse(shown_to(caller, made.to_dict()))
 
 
-async def _events(found: Iterator[AnswerStep], caller: Caller, request_id: str) -> AsyncIterator[str]:
+async def _events(made: Iterator[AnswerStep], caller: Caller, request_id: str) -> AsyncIterator[str]:
     try:
-        async for step in iterate_in_threadpool(found):
+        async for step in iterate_in_threadpool(made):
             yield f"event: {step.kind}\ndata: {json.dumps(_data(step, caller), ensure_ascii=False)}\n\n"
     except SurefindError as error:  # the answer has begun, so its status cannot change
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)

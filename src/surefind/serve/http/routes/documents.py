@@ -33,10 +33,10 @@ async def documents(
 
     def read() -> dict[str, Any]:
         reader = service.reader_for(caller, generation)
-        found = reader.listed(caller.access(), below, offset, limit + 1)
-        rest = offset + limit if len(found) > limit else None
+        listed = reader.listed(caller.access(), below, offset, limit + 1)
+        rest = offset + limit if len(listed) > limit else None
         return {
-            "documents": [asdict(one) for one in found[:limit]], "next": rest, "generation": reader.generation
+            "documents": [asdict(about) for about in listed[:limit]], "next": rest, "generation": reader.generation
         }  # fmt: skip
 
     return await service.work(read)
@@ -55,9 +55,9 @@ async def document(
     caller = await service.caller(request, "read")
 
     def read() -> dict[str, Any]:
-        found, about = service.reader_for(caller, generation).document(document_id, caller.access())
-        body = {"text": found.text[start:end], "start": start, "format": found.format}
-        return {**asdict(about), "metadata": dict(found.metadata), **body}
+        body_of, about = service.reader_for(caller, generation).document(document_id, caller.access())
+        body = {"text": body_of.text[start:end], "start": start, "format": body_of.format}
+        return {**asdict(about), "metadata": dict(body_of.metadata), **body}
 
     return await service.work(read)
 
@@ -75,10 +75,10 @@ async def passage(
     """Returns the passage with the id of a hit."""
     caller = await service.caller(request, "read")
     extent = Extent.parse(text, max_chars)
-    found = await service.work(
+    hit = await service.work(
         lambda: service.reader_for(caller, generation).passage(passage_id, caller.access(), extent, query)
     )
-    return found.to_dict()
+    return hit.to_dict()
 
 
 @router.get("/v1/versions", summary="List the versions of a document")
@@ -94,8 +94,12 @@ async def versions(
         if gone := retired(service, caller, document):
             return {"document": document, "retired": True, "versions": [asdict(gone)]}
         service.reader().document(document, caller.access())  # raises if the caller may not read it now
-        seen = [one for one in service.kb.versions_of(document) if may_read_version(service.kb, one, caller.access())]
-        return {"document": document, "retired": False, "versions": [asdict(one) for one in seen]}
+        seen = [
+            version
+            for version in service.kb.versions_of(document)
+            if may_read_version(service.kb, version, caller.access())
+        ]
+        return {"document": document, "retired": False, "versions": [asdict(version) for version in seen]}
 
     return await service.work(read)
 

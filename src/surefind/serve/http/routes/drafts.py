@@ -71,7 +71,7 @@ async def drafts(request: Request, service: Served) -> dict[str, Any]:
     caller = await service.caller(request, "write")
 
     def read() -> dict[str, Any]:
-        return {"drafts": [asdict(one) for one in service.kb.desk.waiting() if sees(service.kb, caller, one)]}
+        return {"drafts": [asdict(draft) for draft in service.kb.desk.waiting() if sees(service.kb, caller, draft)]}
 
     return await service.work(read)
 
@@ -89,14 +89,14 @@ async def draft(
     caller = await service.caller(request, "write")
 
     def read() -> bytes:
-        found = seen(service.kb, caller, number)
-        one = seen_revision(service.kb, caller, number, revision)
-        now = published_text(service.kb, caller, found.document)
-        lines, more = changed_lines(now, known_text(service.kb, caller, one)) if now else (None, 0)
+        draft = seen(service.kb, caller, number)
+        shown = seen_revision(service.kb, caller, number, revision)
+        now = published_text(service.kb, caller, draft.document)
+        lines, more = changed_lines(now, known_text(service.kb, caller, shown)) if now else (None, 0)
         return as_json({
-            **asdict(found),
-            "shown_revision": one.number,
-            "text": decoded(one.data) if is_text(one.name) else None,
+            **asdict(draft),
+            "shown_revision": shown.number,
+            "text": decoded(shown.data) if is_text(shown.name) else None,
             "difference": None if lines is None else [_line(line) for line in lines],
             "lines_not_compared": more,
             "comments": [asdict(said) for said in seen_comments(service.kb, caller, number)],
@@ -209,11 +209,11 @@ async def publish_draft(
 async def preview(number: Number, request: Request, service: Served) -> dict[str, Any]:
     """Returns the chunks that a draft will have and, for reviewers, the exam questions that it gains or loses."""
     caller = await service.caller(request, "write")
-    found = await service.work(lambda: seen(service.kb, caller, number))
+    draft = await service.work(lambda: seen(service.kb, caller, number))
     cut = await service.work_apart(
         "upload", request, caller, lambda: chunks_of(lambda: seen_chunks(service.kb, caller, number))
     )
-    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, found))
+    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, draft))
     return {**cut, "questions": asked}
 
 

@@ -29,10 +29,10 @@ async def facets(
 
     def read() -> dict[str, Any]:
         reader = service.reader()
-        found = [
-            {"key": one.key, "values": [{"value": value, "documents": count} for value, count in one.values]}
-            for one in reader.facets(caller.access(where), service.kb.settings.filters)
+        facets = [
+            {"key": facet.key, "values": [{"value": value, "documents": count} for value, count in facet.values]}
+            for facet in reader.facets(caller.access(where), service.kb.settings.filters)
         ]
-        return {"facets": found, "generation": reader.generation}
+        return {"facets": facets, "generation": reader.generation}
 
     return await service.work(read)

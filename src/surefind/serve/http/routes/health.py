@@ -24,7 +24,9 @@ async def readyz(request: Request, service: Served) -> Response:
     """Answers 200 if the indexes of every pipeline are open, else 503."""
 
     def check() -> None:
-        service.reader().view.ready([one for p in service.kb.settings.pipelines.values() for one in p.retrieve])
+        service.reader().view.ready(
+            [retriever for p in service.kb.settings.pipelines.values() for retriever in p.retrieve]
+        )
 
     try:
         await service.work(check)

@@ -57,9 +57,9 @@ async def job(job_id: str, request: Request, service: Served) -> dict[str, Any]:
 async def cancel(job_id: str, request: Request, service: Served) -> dict[str, Any]:
     """Stops a job. What it has finished is kept, and the same job continues from there."""
     caller = await service.caller(request, "read")
-    found = service.jobs.get(job_id, caller)
-    await service.jobs.cancel(found)
-    return job_data(found, caller)
+    job = service.jobs.get(job_id, caller)
+    await service.jobs.cancel(job)
+    return job_data(job, caller)
 
 
 @router.get("/v1/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse)
@@ -71,9 +71,9 @@ async def events(
 ) -> StreamingResponse:
     """Sends the progress of a job as server-sent events: `progress` for each line, `end` with the result."""
     caller = await service.caller(request, "read")
-    found = service.jobs.get(job_id, caller)
+    job = service.jobs.get(job_id, caller)
     after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
-    return StreamingResponse(_stream(service, caller, found, min(after, 2**31)), media_type="text/event-stream")
+    return StreamingResponse(_stream(service, caller, job, min(after, 2**31)), media_type="text/event-stream")
 
 
 async def _stream(service: Service, caller: Caller, job: Job, after: int) -> AsyncIterator[str]:

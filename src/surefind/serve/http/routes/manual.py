@@ -48,8 +48,13 @@ def _page(app: Any) -> str:
 
 def _route(path: str, method: str, about: dict[str, Any], schema: dict[str, Any]) -> str:
     rows = [
-        (one["name"], one["in"], _type(one["schema"]), one.get("description") or one["schema"].get("description", ""))
-        for one in about.get("parameters", ())
+        (
+            parameter["name"],
+            parameter["in"],
+            _type(parameter["schema"]),
+            parameter.get("description") or parameter["schema"].get("description", ""),
+        )
+        for parameter in about.get("parameters", ())
     ]
     body = about.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     for name, field in _fields(body, schema):
@@ -67,13 +72,13 @@ def _route(path: str, method: str, about: dict[str, Any], schema: dict[str, Any]
 
 def _fields(body: dict[str, Any] | None, schema: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     name = (body or {}).get("$ref", "").rpartition("/")[2]
-    found: dict[str, dict[str, Any]] = schema.get("components", {}).get("schemas", {}).get(name, {})
-    return list(found.get("properties", {}).items())
+    fields: dict[str, dict[str, Any]] = schema.get("components", {}).get("schemas", {}).get(name, {})
+    return list(fields.get("properties", {}).items())
 
 
 def _type(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
-        return " or ".join(kind for one in schema["anyOf"] if (kind := _type(one)) != "null")
+        return " or ".join(kind for option in schema["anyOf"] if (kind := _type(option)) != "null")
     if "enum" in schema:
         return " | ".join(map(str, schema["enum"]))
     return str(schema.get("type", ""))

@@ -50,9 +50,9 @@ async def exam(name: str, request: Request, service: Served) -> dict[str, Any]:
         store = ExamStore(service.kb.data / "exams")
         if name not in store.names():
             raise NotFoundError(f"There is no exam {name!r}.")
-        found = store.load(name)
-        queries = [query_to_json(query) for query in seen_questions(found, service, caller)]
-        return {"name": name, "version": found.version, "questions": queries}
+        exam = store.load(name)
+        queries = [query_to_json(query) for query in seen_questions(exam, service, caller)]
+        return {"name": name, "version": exam.version, "questions": queries}
 
     return await service.work(read)
 
@@ -101,8 +101,8 @@ async def report(report_id: str, request: Request, service: Served) -> dict[str,
         raise NotFoundError("There is no report of this name.")
 
     def read() -> dict[str, Any]:
-        found = saved_report(service.kb.data, caller.groups, "benchmark", report_id, lambda: service.readable(caller))
-        report: dict[str, Any] = to_json(found[1])
+        saved = saved_report(service.kb.data, caller.groups, "benchmark", report_id, lambda: service.readable(caller))
+        report: dict[str, Any] = to_json(saved[1])
         return report
 
     return await service.work(read)
