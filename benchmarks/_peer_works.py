@@ -13,6 +13,7 @@ from surefind.kb.sample import sample_folder, sample_questions
 
 SEED = 7
 MOST_QUESTIONS = 500
+PASSAGE_QUESTIONS = 100
 SENTENCE = "The heliograph of Vantroosk is polished with walnut oil each leap day."
 ASKED = "With what is the heliograph of Vantroosk polished?"
 
@@ -60,7 +61,7 @@ def _sample() -> Work:
 
 
 def _passages(number: int, data: Path, folder: Path) -> Work:
-    """Four sentences of one collection, a line each, as `scale.py` makes them; the questions are its 280."""
+    """Four sentences of one collection, a line each, as `scale.py` makes them, and some of its questions."""
     if not (folder / "sentences.npy").exists():
         folder.mkdir(parents=True, exist_ok=True)
         scale.sentences(data, folder)
@@ -70,4 +71,5 @@ def _passages(number: int, data: Path, folder: Path) -> Work:
     for i in range(number):
         lines = chance.sample(kept["sources"][chance.choice(scale.SOURCES)], scale.SENTENCES)
         documents.append({"id": f"p{i}", "title": "", "text": "\n".join(lines)})
-    return documents, kept["queries"], [{} for _ in kept["queries"]]
+    questions = random.Random(SEED).sample(kept["queries"], PASSAGE_QUESTIONS)
+    return documents, questions, [{} for _ in questions]

@@ -49,20 +49,6 @@ INSTALL: dict[str, list[list[str]]] = {
     "lancedb": [["lancedb", *ENCODER]],
 }
 """What is installed to run a peer. The encoder's two packages are there for our hook."""
-DOCUMENTED = {
-    "surefind": [str(HERE.parent / "models"), f"{HERE.parent}[formats,serve]"],
-    "txtai": ["txtai"],
-    "haystack": ["haystack-ai", "sentence-transformers"],
-    "llamaindex": ["llama-index-core", "llama-index-retrievers-bm25", "llama-index-embeddings-huggingface"],
-    "langchain": [
-        *("langchain", "langchain-classic", "langchain-community", "rank_bm25"),
-        *("faiss-cpu", "langchain-huggingface", "sentence-transformers"),
-    ],
-    "hand": ["bm25s", "PyStemmer", "faiss-cpu", "sentence-transformers"],
-    "lightrag": ["lightrag-hku", "sentence-transformers"],
-    "autorag": ["AutoRAG"],
-}
-"""What a user installs by the peer's documentation for offline hybrid search with this encoder."""
 PEERS = ("surefind", "hand", "txtai", "haystack", "llamaindex", "langchain", "lightrag", "autorag")
 ENGINES = ("tantivy", "xapian", "sqlite", "duckdb", "lancedb", "milvus")
 WORDS_ONLY = ("tantivy", "xapian", "sqlite")
@@ -95,17 +81,6 @@ def install(peer: str, work: Path) -> dict[str, Any]:
     made = {"mb": size, "packages": packages}
     note.write_text(json.dumps(made))
     return made
-
-
-def _documented(peer: str, pip: list[Any]) -> dict[str, Any]:
-    """How many packages the documented install has, and the megabytes that pip would download; nothing is installed."""
-    if peer not in DOCUMENTED:
-        return {}
-    call = [*pip, "install", "-q", "--dry-run", "--ignore-installed", "--report", "-", *DOCUMENTED[peer]]
-    done = subprocess.run(call, capture_output=True, text=True)
-    if done.returncode:
-        return {"error": _last(done.stderr)}
-    return {"packages": sorted(row["metadata"]["name"] for row in json.loads(done.stdout)["install"])}
 
 
 def _xapian(venv: Path) -> None:
@@ -145,7 +120,12 @@ def _start(peer: str, name: str, job: dict[str, Any], work: Path, keep: bool = F
     model = HERE.parent / "models" / "src" / "surefind_models" / "minilm"
     path.write_text(json.dumps({"model": str(model), "folder": str(folder), **job}))
     env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    env |= {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "OMP_NUM_THREADS": "1", "HAYSTACK_TELEMETRY_ENABLED": ""}
+    env |= {
+        "HF_HUB_OFFLINE": "1",
+        "TRANSFORMERS_OFFLINE": "1",
+        "OMP_NUM_THREADS": "1",
+        "HAYSTACK_TELEMETRY_ENABLED": "",
+    }
     env |= {"TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false", "OPENBLAS_NUM_THREADS": "1"}
     venv = work / "venv" / peer
     if peer == "xapian":
@@ -212,16 +192,19 @@ def jobs(peer: str, name: str, data: Path, work: Path) -> None:
     if name.isdigit():
         common["sentences"] = str(work / "passages")
     shared = {**common, "vectors": str(work / "vectors.db")}
+    if name == "sample":  # each cuts it in its own way; the first answer encodes, what follows uses these vectors
+        shared["vectors"] = str(work / f"vectors-{peer}.db")
+        question = json.loads((folder / "questions.json").read_text())[0]
+        run(peer, {**shared, "task": "first", "question": question, "confidence": "read"}, work)
     if peer not in WORDS_ONLY:
         run(peer, {**shared, "task": "measure"}, work)
     if peer in (*ENGINES, "surefind", "hand") and name != "sample":
         run(peer, {**shared, "task": "measure", "mode": "bm25"}, work)
     if name == "sample" and peer in PEERS:
-        question = json.loads((folder / "questions.json").read_text())[0]
-        run(peer, {**common, "task": "first", "question": question, "confidence": "read"}, work)
         asked = {"question": ASKED, "sentence": SENTENCE, "changed": 17}
         for repeat in "123":
-            run(peer, {**shared, "task": "change", **asked, "variant": [repeat]}, work)
+            sentence = SENTENCE.replace("walnut oil", f"walnut oil number {repeat}")  # encoded anew each time
+            run(peer, {**shared, "task": "change", **asked, "sentence": sentence, "variant": [repeat]}, work)
         second(peer, {**shared, **asked, "seconds": 15}, work)
     if peer == "surefind" and name == "sample":
         run(peer, {**shared, "task": "measure", "confidence": "read", "variant": ["confidence"]}, work)

@@ -43,8 +43,8 @@ def used() -> float:
         pid = waiting.pop()
         try:
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            for task in os.listdir(f"/proc/{pid}/task"):
-                waiting += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                waiting += map(int, (task / "children").read_text().split())
         except OSError:  # it has ended meanwhile
             continue
         ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
@@ -52,7 +52,7 @@ def used() -> float:
 
 
 class Encoder:
-    """Texts to unit vectors. With `sentences`, a text has the mean of the vectors of its lines (see `scale_stage.py`)."""
+    """Texts to unit vectors. With `sentences`, a text has the mean of its lines' vectors (see `scale_stage.py`)."""
 
     def __init__(self, model: str, cache: str | None, sentences: str | None) -> None:
         self.clock = self.cpu = 0.0
@@ -69,6 +69,8 @@ class Encoder:
 
     def __call__(self, texts: list[str]) -> np.ndarray:
         clock, cpu = time.perf_counter(), time.process_time()
+        if not texts:
+            return np.zeros((0, 384), np.float32)
         made = self._recombined(texts) if self._recombine else self._cached(texts)
         self.clock += time.perf_counter() - clock
         self.cpu += time.process_time() - cpu
@@ -99,7 +101,7 @@ class Encoder:
                 with self._cache:
                     rows = [(keys[text], known[text].tobytes()) for text in part]
                     self._cache.executemany("INSERT OR IGNORE INTO vectors VALUES (?, ?)", rows)
-        return np.stack([known[text] for text in texts]) if texts else np.zeros((0, 384), np.float32)
+        return np.stack([known[text] for text in texts])
 
     def _encoded(self, texts: list[str]) -> list[np.ndarray]:
         import onnxruntime
@@ -193,7 +195,7 @@ def change(peer: Any, encode: Encoder, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_again(peer: Any, encode: Encoder, job: dict[str, Any]) -> dict[str, Any]:
-    """Stores an index, says so, then changes every tenth document and stores again, one after the other, for a while."""
+    """Stores an index, says so, then changes one document after the other and stores again each time, for a while."""
     documents = documents_of(job)
     peer.index(documents)
     peer.save()

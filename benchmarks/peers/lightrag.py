@@ -48,9 +48,7 @@ class Peer:
         self.loop = asyncio.new_event_loop()
         embedding = EmbeddingFunc(embedding_dim=384, max_token_size=256, func=embed)
         words = Tokenizer("words", Words())
-        self.rag = LightRAG(
-            working_dir=str(folder), embedding_func=embedding, llm_model_func=no_model, tokenizer=words
-        )
+        self.rag = LightRAG(working_dir=str(folder), embedding_func=embedding, llm_model_func=no_model, tokenizer=words)
         self.loop.run_until_complete(self.rag.initialize_storages())
 
     def index(self, documents):

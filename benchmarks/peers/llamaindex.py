@@ -2,7 +2,7 @@
 in a QueryFusionRetriever with mode `reciprocal_rerank` and num_queries=1 (more need a language model).
 
 Each retriever returns as many nodes as are asked for. BM25Retriever stems and drops stop words by default. Where
-documents are to be cut, SentenceSplitter with its defaults (1024 tokens, 200 of overlap); otherwise a document is a node.
+documents are to be cut, SentenceSplitter with its defaults (1024 tokens, 200 of overlap); else a document is a node.
 """
 
 from __future__ import annotations
