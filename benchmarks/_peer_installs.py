@@ -31,10 +31,11 @@ DOCUMENTED = {
 }
 
 
-def documented(peer: str, work: Path) -> dict[str, Any]:
-    """The packages and megabytes of the documented install; `unknown` packages are in no environment here."""
+def documented(peer: str, work: Path, plan: bool = False) -> dict[str, Any]:
+    """The packages and megabytes of the documented install, if it was planned before or is to be planned now;
+    `unknown` packages are in no environment here."""
     note = work / "venv" / f"{peer}.documented.json"
-    if peer not in DOCUMENTED:
+    if peer not in DOCUMENTED or not (note.exists() or plan):
         return {}
     if not note.exists():
         call = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--report", "-"]

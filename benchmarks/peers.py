@@ -24,6 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from _peer_installs import documented
 from _peer_tables import tables
 from _peer_works import ASKED, SENTENCE, prepare
 
@@ -132,7 +133,8 @@ def _start(peer: str, name: str, job: dict[str, Any], work: Path, keep: bool = F
         env["PYTHONPATH"] = str(venv / "debian" / "usr" / "lib" / "python3" / "dist-packages")
         env["LD_LIBRARY_PATH"] = str(next((venv / "debian").glob("usr/lib/*/libxapian.so.30")).parent)
     call = [venv / "bin" / "python", HERE / "peers" / "_run.py", peer, path]
-    return subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(call, **pipes, text=True, env=env, cwd=folder, start_new_session=True)
 
 
 def _finish(process: subprocess.Popen[str]) -> dict[str, Any]:
@@ -227,6 +229,8 @@ def main() -> None:
                 print(json.dumps({"peer": peer, "install": installed["error"]}), flush=True)
             elif name != "sample" or peer in PEERS:
                 jobs(peer, name, given.data.resolve(), work)
+    for peer in () if given.table else given.peers.split(","):
+        documented(peer, work, plan=True)
     print(tables(work, PEERS, ENGINES))
 
 

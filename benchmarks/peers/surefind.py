@@ -12,6 +12,8 @@ import json
 from surefind import Access, KnowledgeBase
 from surefind.embed.minilm import MiniLM
 
+ROWS = 10_000
+
 
 class Peer:
     packages = ("surefind", "surefind-models", "numpy", "numba", "onnxruntime")
@@ -29,11 +31,14 @@ class Peer:
         if self.split:  # files of a folder
             for document in documents:
                 self.write(document)
-        else:  # one file in BEIR's form
-            rows = ({"_id": d["id"], "title": d["title"], "text": d["text"]} for d in documents)
-            (self.docs / "corpus.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        else:  # files of up to 10,000 rows in BEIR's form; a file that takes long to read is refused
+            rows = [json.dumps({"_id": d["id"], "title": d["title"], "text": d["text"]}) + "\n" for d in documents]
+            for at in range(0, len(rows), ROWS):
+                (self.docs / f"corpus-{at}.jsonl").write_text("".join(rows[at : at + ROWS]))
         self.documents = documents
-        self.kb.sync(self.docs)
+        report = self.kb.sync(self.docs)
+        if report.problems:
+            raise RuntimeError(str(report.problems[0]))
 
     def write(self, document):
         path = self.docs / document["id"]
@@ -42,7 +47,8 @@ class Peer:
 
     def search(self, text, k):
         confidence = self.job.get("confidence", "off")
-        return [hit.document for hit in self.kb.search(text, Access.owner(), k=k, confidence=confidence).hits]
+        hits = self.kb.search(text, Access.owner(), k=k, confidence=confidence).hits
+        return [hit.document if self.split else hit.document.rpartition("#")[2] for hit in hits]
 
     def change(self, document):
         if self.split:

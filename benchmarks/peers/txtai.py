@@ -14,7 +14,8 @@ class Peer:
     packages = ("txtai", "faiss-cpu", "torch", "transformers", "numpy")
 
     def __init__(self, encode, mode, folder):
-        self.encode, self.folder = encode, folder
+        self.folder = folder
+        self.encode = lambda texts: encode(list(texts))  # txtai takes functions alone
 
     def index(self, documents):
         self.embeddings = Embeddings(method="external", transform=self.encode, hybrid=True, content=True)
