@@ -62,7 +62,7 @@ def quality(results: Results, work: Path, names: Sequence[str]) -> list[dict[str
     rows = []
     for collection in ("scifact", "zoomcamp-faq", "sample"):
         own = results.get(("surefind", "hybrid", collection, "measure"))
-        if not own:
+        if not own or "error" in own:
             continue
         judged = json.loads((work / "works" / collection / "judged.json").read_text())
         base = scores(own["ranked"], judged)
@@ -76,7 +76,7 @@ def quality(results: Results, work: Path, names: Sequence[str]) -> list[dict[str
 
 def _compared(row: dict[str, Any], judged: list[dict[str, int]], base: np.ndarray) -> dict[str, str]:
     if "error" in row:
-        return {"nDCG@10": row["error"]}
+        return {"nDCG@10 [95%]": row["error"].replace("|", "/")}
     values = scores(row["ranked"], judged)
     ndcg_10, recall = bootstrap(values)
     (gain,) = bootstrap((values - base)[:, :1])
@@ -152,7 +152,7 @@ def passages(results: Results, names: Sequence[str]) -> list[dict[str, str]]:
             own = results.get(("surefind", mode, name, "measure"))
             for peer in names:
                 row = results.get((peer, mode, name, "measure"))
-                if own and row:
+                if own and row and "error" not in own:
                     rows.append({"collection": name, "mode": mode, "peer": peer} | _times(row, own))
     return rows
 
