@@ -1,0 +1,173 @@
+"""The tables of `peers.py`: quality with intervals and tests, cost as ratios to Surefind in the same run."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from _peer_installs import documented
+from _shared import ndcg
+from surefind.measure.permutation import permutation_p
+from surefind.measure.statistics import bootstrap
+
+Results = dict[tuple[str, str, str, str], dict[str, Any]]
+"""By peer, mode, collection and task."""
+
+
+def tables(work: Path, peers: Sequence[str], engines: Sequence[str]) -> str:
+    """All tables as Markdown; also writes what they show to WORK/peers.json."""
+    results = _read(work)
+    rows = {
+        "quality": quality(results, work, (*peers, *engines)),
+        "cost": cost(results, work, peers),
+        "use": use(results, peers),
+        "passages": passages(results, (*peers, *engines)),
+    }
+    (work / "peers.json").write_text(json.dumps(rows, indent=1))
+    return "\n\n".join(f"{name}\n\n{_markdown(table)}" for name, table in rows.items() if table)
+
+
+def _read(work: Path) -> Results:
+    found: Results = {}
+    for path in sorted((work / "results").glob("*.json")):
+        row = json.loads(path.read_text())
+        variant = path.stem.removeprefix("-".join((row["peer"], row["mode"], row["work"], row["task"])))
+        key = (row["peer"], row["mode"], row["work"], row["task"] + variant)
+        found[key] = row
+    return found
+
+
+def _markdown(rows: list[dict[str, str]]) -> str:
+    head = list(rows[0])
+    lines = [head, ["---"] * len(head), *([row.get(name, "") for name in head] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def scores(ranked: list[list[str]], judged: list[dict[str, int]]) -> np.ndarray:
+    """nDCG@10 and R@5 of each question, over the distinct documents in the order in which they were found."""
+    distinct = [list(dict.fromkeys(row)) for row in ranked]
+    found = [
+        (ndcg(row, grades), sum(name in grades for name in row[:5]) / len(grades))
+        for row, grades in zip(distinct, judged, strict=True)
+    ]
+    return np.array(found)
+
+
+def quality(results: Results, work: Path, names: Sequence[str]) -> list[dict[str, str]]:
+    rows = []
+    for collection in ("scifact", "zoomcamp-faq", "sample"):
+        own = results.get(("surefind", "hybrid", collection, "measure"))
+        if not own or "error" in own:
+            continue
+        judged = json.loads((work / "works" / collection / "judged.json").read_text())
+        base = scores(own["ranked"], judged)
+        for peer in names:
+            for mode in ("hybrid", "bm25"):
+                row = results.get((peer, mode, collection, "measure"))
+                if row:
+                    rows.append({"collection": collection, "peer": peer, "mode": mode} | _compared(row, judged, base))
+    return rows
+
+
+def _compared(row: dict[str, Any], judged: list[dict[str, int]], base: np.ndarray) -> dict[str, str]:
+    if "error" in row:
+        return {"nDCG@10 [95%]": row["error"].replace("|", "/")}
+    values = scores(row["ranked"], judged)
+    ndcg_10, recall = bootstrap(values)
+    (gain,) = bootstrap((values - base)[:, :1])
+    made = {
+        "nDCG@10 [95%]": f"{ndcg_10.mean:.3f} [{ndcg_10.low:.3f}, {ndcg_10.high:.3f}]",
+        "R@5 [95%]": f"{recall.mean:.3f} [{recall.low:.3f}, {recall.high:.3f}]",
+        "nDCG@10 − Surefind": f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
+        "p": f"{permutation_p((values - base)[:, :1])[0]:.3g}",
+    }
+    return made if (values != base).any() else made | {"nDCG@10 − Surefind": "–", "p": "–"}
+
+
+def _ratio(value: float, base: float, digits: int = 2, unit: str = "") -> str:
+    return f"{value:.{digits}f}{unit} ({value / base:.2f}×)" if base else f"{value:.{digits}f}{unit}"
+
+
+def cost(results: Results, work: Path, peers: Sequence[str]) -> list[dict[str, str]]:
+    """Installed megabytes and packages, first answer, indexing, memory; ratios to Surefind."""
+    rows = []
+    for peer in peers:
+        note = work / "venv" / f"{peer}.json"
+        installed = json.loads(note.read_text()) if note.exists() else {}
+        if "error" in installed:
+            rows.append({"peer": peer, "environment": installed["error"]})
+            continue
+        row = {
+            "peer": peer,
+            "environment": f"{installed.get('mb', 0)} MB, {len(installed.get('packages', {}))} packages",
+        }
+        plan = documented(peer, work)
+        row["documented install"] = plan.get("error") or (f"{plan['mb']} MB, {plan['packages']}" if plan else "")
+        first = results.get((peer, "hybrid", "sample", "first"), {})
+        own = results.get(("surefind", "hybrid", "sample", "first"), {})
+        if "hits" in first:
+            row["first answer, s"] = _ratio(first["process_s"], own["process_s"], 1)
+            row["… CPU-s"] = _ratio(first["process_cpu"], own["process_cpu"], 1)
+            row["… of it encoder"] = f"{first['encoder_cpu']:.1f}"
+        changes = [results.get((peer, "hybrid", "sample", f"change-{n}"), {}) for n in "123"]
+        times = [one for one in changes if "change_s" in one]
+        if times:
+            row["changed file, s"] = f"{statistics.median(one['change_s'] for one in times):.2f}"
+            row["… CPU-s"] = row.get("… CPU-s", "")
+            row["changed file, CPU-s"] = f"{statistics.median(one['change_cpu'] for one in times):.2f}"
+            row["found first"] = f"{sum(one['found'] for one in times)} of {len(times)}"
+        row["error"] = first.get("error", "") or next((one["error"] for one in changes if "error" in one), "")
+        rows.append(row)
+    head = ["peer", "documented install", "environment", "first answer, s", "… CPU-s", "… of it encoder"]
+    head += ["changed file, s", "changed file, CPU-s", "found first", "error"]
+    return [{name: row.get(name, "") for name in head} for row in rows]
+
+
+def use(results: Results, peers: Sequence[str]) -> list[dict[str, str]]:
+    """What a second process sees while the first one writes."""
+    rows = []
+    for peer in peers:
+        row = results.get((peer, "hybrid", "sample", "second"))
+        if not row:
+            continue
+        reader, writer = row.get("reader", {}), row.get("writer", {})
+        errors = "; ".join(f"{number} × {text}" for text, number in reader.get("errors", {}).items())
+        told = row.get("error") or reader.get("error") or writer.get("error") or errors
+        rounds, answers = str(writer.get("rounds", "")), str(reader.get("answers", ""))
+        rows.append({"peer": peer, "writes": rounds, "answers": answers, "errors": told.replace("|", "/")})
+    return rows
+
+
+def passages(results: Results, names: Sequence[str]) -> list[dict[str, str]]:
+    """Time and memory by collection; a ratio compares with Surefind in the same mode."""
+    rows = []
+    works = sorted({key[2] for key in results}, key=lambda name: (name.isdigit(), len(name), name))
+    for name in works:
+        for mode in ("hybrid", "bm25"):
+            own = results.get(("surefind", mode, name, "measure"))
+            for peer in names:
+                row = results.get((peer, mode, name, "measure"))
+                if own and row and "error" not in own:
+                    rows.append({"collection": name, "mode": mode, "peer": peer} | _times(row, own))
+    return rows
+
+
+def _times(row: dict[str, Any], own: dict[str, Any]) -> dict[str, str]:
+    if "error" in row:
+        return {"index, CPU-s": row["error"].replace("|", "/")}
+    p50, p95 = np.percentile(row["query_ms"], [50, 95])
+    cpu, base = statistics.median(row["query_cpu_ms"]), statistics.median(own["query_cpu_ms"])
+    return {
+        "index, CPU-s": _ratio(row["index_cpu"], own["index_cpu"]),
+        "index, s": f"{row['index_s']:.1f}",
+        "query CPU p50, ms": _ratio(cpu, base),
+        "query p50, ms": f"{p50:.1f}",
+        "p95": f"{p95:.1f}",
+        "peak MB": _ratio(row["peak_mb"], own["peak_mb"], 0),
+        "load": f"{row['load']:.0f}",
+    }
