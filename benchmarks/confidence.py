@@ -42,6 +42,7 @@ from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_questions
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance
 from surefind.search.pipeline import Pipeline
+from surefind.services import LocalServices
 from surefind.spec import make
 from surefind.store.backend import View
 from surefind.types import SURE, BoolArray, Effort, Floats, Query
@@ -196,7 +197,7 @@ def write(work: Path) -> None:
     found = {kind: learnt(loaded(work, kind)) for kind in NAMES}
     data = {
         "command": "python benchmarks/confidence.py fit",
-        "encoder": make("retrieve", "dense").index_spec,
+        "encoder": make("retrieve", "dense").index_spec(LocalServices()),
         "collections": {part.name: len(part.right) for part in found["both"]},
         "signals": NAMES,
         "predictors": {kind: to_json(pooled(parts).saved) for kind, parts in found.items()},

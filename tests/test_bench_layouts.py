@@ -197,4 +197,4 @@ def test_sample_is_spread_over_the_documents() -> None:
 
 def test_seconds_are_those_of_cutting_and_indexing() -> None:
     documents = [Document("a.md", "Some words to cut. " * 200)]
-    assert seconds_per_character(documents, Layout.read("fixed"), [BM25()], 2000) > 0
+    assert seconds_per_character(documents, Layout.read("fixed"), [BM25()], Path(), 2000) > 0

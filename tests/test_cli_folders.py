@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from exam_helpers import Ran, surefind
-from helpers import WORDS, Home
+from helpers import WORDS, Home, ask
 from surefind.disk import folders
-from surefind.disk.folders import located, nearest
+from surefind.disk.folders import nearest
 from surefind.errors import StoreError
+from surefind.services import LocalServices
 
 Shell = Callable[..., Ran]
 
@@ -26,7 +27,6 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> Shell:
     def run(*words: str | Path, cwd: Path, **env: str) -> Ran:
         with monkeypatch.context() as there:
             there.chdir(cwd)
-            there.setattr(folders, "_home_of_settings", [])  # as in a new process
             there.delenv("SUREFIND_KB", raising=False)
             for name, value in env.items():
                 there.setenv(name, value)
@@ -97,13 +97,32 @@ def test_paths_in_the_settings_are_relative_to_the_knowledge_base(home: Home, de
         assert str(home.folder / "models" / "mine") in note
 
 
-def test_path_that_is_not_in_the_knowledge_base_is_taken_as_written(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(folders, "_home_of_settings", [home.folder])
+def test_path_that_is_not_in_the_knowledge_base_is_taken_as_written(home: Home) -> None:
+    located = LocalServices(folder=home.folder).located
     assert located("docs") == home.folder / "docs"
     assert located("elsewhere/model") == Path("elsewhere/model")
     assert located("/absolute") == Path("/absolute")
+
+
+def test_two_knowledge_bases_in_one_process_have_their_own_models(tmp_path: Path) -> None:
+    """The same words in two settings files name two encoders, and a reranker that only one of them has."""
+    models = pytest.importorskip("surefind_models")
+    pipeline = 'retrieve = ["dense(model=onnx(path=models/own))"]\nrerank = ["cross_encoder(model=models/judge)"]\n'
+    homes = [Home(tmp_path / name, f"[pipelines.own]\n{pipeline}") for name in ("one", "other")]
+    for home, encoder in zip(homes, ("minilm", "arctic"), strict=True):
+        (home.folder / "models").mkdir()
+        (home.folder / "models" / "own").symlink_to(models.path(encoder))
+        home.write("docs/a.md", "# Vault\n\nThe vault is closed at six.\n")
+        home.write("docs/b.md", "# Desk\n\nThe desk opens at nine.\n")
+        home.sync("docs")
+    (homes[0].folder / "models" / "judge").symlink_to(models.path("reranker"))
+    with homes[0].open() as one, homes[1].open() as other:
+        for kb, encoder in ((one, "minilm"), (other, "arctic")):
+            retriever = kb.pipeline("own").retrieve[0]
+            weights = kb.services.embedder(encoder).fingerprint
+            assert retriever.index_spec(kb.services) == f"dense(model=onnx)@{weights}"
+        notes = [ask(kb, "when does the vault close?", pipeline="own").trace[-1].note for kb in (one, other)]
+    assert notes[0] == "" and "There is no cross-encoder 'models/judge'" in notes[1]
 
 
 # ---------------------------------------------------------------- how far up

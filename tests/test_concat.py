@@ -113,7 +113,7 @@ def test_dense_retrieval_by_a_concatenation() -> None:
     chunks = [Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(TEXTS)]
     found = retriever.build(chunks, LocalServices()).search(retriever, [Query("cash report")], 2, EVERY)
     check_stage(retriever)
-    assert spec.make("embed", "hashed(dimension=64)").fingerprint in retriever.index_spec
+    assert spec.make("embed", "hashed(dimension=64)").fingerprint in retriever.index_spec(LocalServices())
     assert found.ids[0].tolist()[0] in (4, 5)
 
 

@@ -135,7 +135,7 @@ def test_questions_and_passages_have_their_own_prefixes(cache: VectorCache) -> N
 
 def test_prefix_of_questions_leaves_the_index_alone() -> None:
     specs = [f'dense(model=prefixed(query="{q}: ", passage="{p}: "))' for q, p in (("a", "x"), ("b", "x"), ("a", "y"))]
-    first, other_questions, other_passages = (spec.make("retrieve", text).index_spec for text in specs)
+    first, other_questions, other_passages = (spec.make("retrieve", text).index_spec(LocalServices()) for text in specs)
     assert first == other_questions != other_passages
     prints = {spec.make("embed", str(Prefixed(query=q))).query_fingerprint for q in ("a: ", "b: ")}
     assert len(prints) == 2

@@ -24,6 +24,7 @@ from surefind.graph.relations import MAX_RELATIONS, relate, relate_directed, rel
 from surefind.graph.summaries import summarise
 from surefind.protocols import Progress, Services
 from surefind.retrieve.graph_local import GraphLocal
+from surefind.services import LocalServices
 from surefind.testing import built
 from surefind.types import EVERY, Chunk, Extraction, Mask, Mention, Query
 
@@ -90,7 +91,7 @@ def test_entities_are_read_in_the_context_only_if_asked_to() -> None:
     extractor = spec.make("extract", "phrases")
     without, within = (Facts.build(chunks, extractor, SERVICES, context=one) for one in (False, True))
     assert "oak street" not in derive(without, EVERY).keys and "oak street" in derive(within, EVERY).keys
-    assert GraphLocal().index_spec != GraphLocal(context=True).index_spec
+    assert GraphLocal().index_spec(LocalServices()) != GraphLocal(context=True).index_spec(LocalServices())
 
 
 @given(collections(), st.data())
@@ -229,7 +230,7 @@ def test_local_search_ranks_by_likeness_to_the_query() -> None:
     index = built(stage, PATH, SERVICES)
     query = Query("Did Dana Whitfield play chess?")
     ordinals, scores = index.search(stage, [query], 5, EVERY).row(0)
-    cosines = index.near[spec.make("retrieve", "dense").index_spec].score(
+    cosines = index.near[spec.make("retrieve", "dense").index_spec(LocalServices())].score(
         spec.make("retrieve", "dense"), [query], np.array([ordinals]), EVERY
     )[0]
     assert scores == pytest.approx((1 + cosines) / 2, abs=1e-6)
@@ -253,7 +254,8 @@ def test_global_search_opens_the_best_communities_only() -> None:
 
 
 def test_ppr_and_graph_local_share_an_index() -> None:
-    assert spec.make("retrieve", "ppr").index_spec == spec.make("retrieve", "graph_local(hops=2)").index_spec
+    specs = {spec.make("retrieve", text).index_spec(LocalServices()) for text in ("ppr", "graph_local(hops=2)")}
+    assert len(specs) == 1
 
 
 def test_many_masks_never_see_the_communities_of_another() -> None:

@@ -162,7 +162,7 @@ def test_a_spent_budget_ends_in_the_plain_search(llm: LLMServer) -> None:
 def test_wrapping_retrievers_share_the_inner_index() -> None:
     inner = spec.make("retrieve", DENSE)
     for stage in (HYDE, MULTI):
-        assert spec.make("retrieve", stage).index_spec == inner.index_spec
+        assert spec.make("retrieve", stage).index_spec(LocalServices()) == inner.index_spec(LocalServices())
         assert spec.make("retrieve", stage).signal == "dense"
 
 

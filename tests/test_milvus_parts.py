@@ -12,6 +12,7 @@ import pytest
 
 from surefind import spec
 from surefind.access import PathRule
+from surefind.services import LocalServices
 from surefind.store.backends.milvus.expressions import Expressions
 from surefind.store.backends.milvus.record import Record, index_spec_of, longs, remote_spec
 from surefind.store.backends.milvus.rows import DocumentFields, digest
@@ -113,7 +114,7 @@ def test_hashes_tell_parts_apart() -> None:
 
 def test_specs_name_what_a_collection_depends_on() -> None:
     one, other = (spec.make("retrieve", text) for text in ("bm25", "bm25(k1=0.9)"))
-    assert one.index_spec == other.index_spec
-    assert remote_spec(one) != remote_spec(other)
-    assert index_spec_of(remote_spec(other)) == other.index_spec
+    assert one.index_spec(LocalServices()) == other.index_spec(LocalServices())
+    assert remote_spec(one, LocalServices()) != remote_spec(other, LocalServices())
+    assert index_spec_of(remote_spec(other, LocalServices())) == other.index_spec(LocalServices())
     assert index_spec_of("tfidf(ngrams=2)@1") == "tfidf(ngrams=2)@1"

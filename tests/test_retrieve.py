@@ -233,7 +233,8 @@ def test_equal_chunks_stand_in_order_of_ordinal() -> None:
 
 
 def test_retrievers_that_differ_in_search_time_parameters_share_an_index() -> None:
-    assert BM25(k1=0.5, b=0).index_spec == BM25().index_spec != BM25(analyzer="plain").index_spec
+    specs = [made.index_spec(LocalServices()) for made in (BM25(k1=0.5, b=0), BM25(), BM25(analyzer="plain"))]
+    assert specs[0] == specs[1] != specs[2]
 
 
 texts_of_few_words = st.lists(st.lists(st.sampled_from("cash card wire hold the a".split()), max_size=6), max_size=12)
@@ -333,7 +334,7 @@ def test_minilm_golden_cosines() -> None:
 
 def test_dense_index_is_named_by_the_weights_of_its_model() -> None:
     fingerprint = spec.make("embed", "minilm").fingerprint
-    assert spec.make("retrieve", "dense").index_spec == f"dense(model=minilm)@{fingerprint}"
+    assert spec.make("retrieve", "dense").index_spec(LocalServices()) == f"dense(model=minilm)@{fingerprint}"
 
 
 def test_price_and_batch_of_an_encoder_leave_its_index_alone() -> None:
@@ -341,7 +342,7 @@ def test_price_and_batch_of_an_encoder_leave_its_index_alone() -> None:
         spec.make("retrieve", f"dense(model=openai(model={model}, batch={batch}, price_per_million={price}))")
         for model, batch, price in (("a", 128, 0.02), ("a", 8, 0.5), ("b", 128, 0.02))
     )
-    assert one.index_spec == same.index_spec != other.index_spec
+    assert one.index_spec(LocalServices()) == same.index_spec(LocalServices()) != other.index_spec(LocalServices())
 
 
 @pytest.mark.parametrize("queries", [1, 25], ids=["one query", "a batch"])

@@ -192,7 +192,7 @@ def test_built_in_predictor_leaves_out_the_cosines_of_another_encoder() -> None:
 
 
 def test_built_in_predictor_knows_the_bundled_encoder() -> None:
-    assert builtin().encoder == spec.make("retrieve", "dense").index_spec
+    assert builtin().encoder == spec.make("retrieve", "dense").index_spec(LocalServices())
 
 
 # ---------------------------------------------------------------- searching

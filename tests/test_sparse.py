@@ -98,9 +98,9 @@ def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chu
 
 
 def test_retrievers_that_differ_in_search_time_parameters_share_an_index() -> None:
-    assert Sparse(weight=0.1, k1=0.5, b=0).index_spec == Sparse().index_spec
+    assert Sparse(weight=0.1, k1=0.5, b=0).index_spec(LocalServices()) == Sparse().index_spec(LocalServices())
     other = [Sparse(ngrams=1), Sparse(features=10), Sparse(analyzer="plain"), Sparse(), BM25(), TfIdf()]
-    assert len({retriever.index_spec for retriever in other}) == 6
+    assert len({retriever.index_spec(LocalServices()) for retriever in other}) == 6
 
 
 @pytest.mark.parametrize("text", ["sparse(weight=1.5)", "sparse(b=2)", "sparse(ngrams=0)", "sparse(analyzer=german)"])

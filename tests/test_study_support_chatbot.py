@@ -252,8 +252,8 @@ def test_without_a_model_the_rows_of_table_8_that_need_one_say_so(one: Ran) -> N
 
 def test_an_encoder_behind_an_endpoint_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_tuning, "need_torch", lambda: None)
-    assert "openai(model=m) cannot be trained here" in _tuning._why_not("openai(model=m)")
-    assert _tuning._why_not("minilm") == ""
+    assert "openai(model=m) cannot be trained here" in _tuning._why_not("openai(model=m)", LocalServices())
+    assert _tuning._why_not("minilm", LocalServices()) == ""
 
 
 def test_the_settings_of_fine_tuning_are_those_of_the_paper(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chu
 
 def test_index_is_named_by_all_its_parameters() -> None:
     variants = [TfIdf(), TfIdf(ngrams=1), TfIdf(features=10), TfIdf(analyzer="plain")]
-    assert len({variant.index_spec for variant in variants}) == 4
+    assert len({variant.index_spec(LocalServices()) for variant in variants}) == 4
 
 
 @pytest.mark.parametrize("text", ["tfidf(ngrams=0)", "tfidf(features=0)", "tfidf(analyzer=german)"])

@@ -18,6 +18,7 @@ from surefind.errors import MissingPartError, SurefindError
 from surefind.exam.model import Exam, Judgment
 from surefind.measure.names import parse_measure
 from surefind.search.pipeline import Pipeline
+from surefind.services import LocalServices
 from surefind.train.job import TrainingJob, start_folder, trainable, trains_with_library
 
 WORDS = "amber birch cedar dune ember fjord glade heath islet jetty knoll lagoon marsh nook oasis peak".split()
@@ -47,13 +48,15 @@ def test_training_starts_from_the_encoder_of_the_pipeline(tmp_path: Path) -> Non
     own.mkdir()
     (own / "model.safetensors").write_bytes(b"")
     spec = f"onnx(path={own})"
-    assert trainable(spec) == own and trainable("minilm") == models.path("minilm")
-    assert trainable("openai(model=m)") is None and trainable(f"onnx(path={tmp_path})") is None
+    services = LocalServices(folder=tmp_path)
+    assert trainable(spec, services) == trainable("onnx(path=own)", services) == own
+    assert trainable("minilm", services) == models.path("minilm")
+    assert trainable("openai(model=m)", services) is None and trainable(f"onnx(path={tmp_path})", services) is None
     job = TrainingJob("encoder", "mine")
-    assert start_folder(job, Pipeline.parse(f"dense(model={spec})")) == own
-    assert start_folder(job, Pipeline.parse("dense(model=openai(model=m))")) == models.path("minilm")
+    assert start_folder(job, Pipeline.parse(f"dense(model={spec})"), services) == own
+    assert start_folder(job, Pipeline.parse("dense(model=openai(model=m))"), services) == models.path("minilm")
     with pytest.raises(MissingPartError, match=r"There is no model in .* \(tokenizer.json and modules.json"):
-        start_folder(TrainingJob("encoder", "mine", start=str(tmp_path)), Pipeline.parse("dense"))
+        start_folder(TrainingJob("encoder", "mine", start=str(tmp_path)), Pipeline.parse("dense"), services)
 
 
 # ---------------------------------------------------------------- with it

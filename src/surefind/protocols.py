@@ -139,6 +139,10 @@ class Services(Protocol):
     def replays(self) -> bool:
         """Whether an unusable answer of an earlier run is reused from the cache instead of being requested again."""
 
+    def located(self, path: str) -> Path:
+        """Resolves a path in a spec or in the settings: in the folder of the knowledge base if it exists there, else as
+        written."""
+
     def embedder(self, model: str) -> QueryEmbedder:
         """Returns the encoder of a spec, loaded once, with the vector cache in front of it."""
 
@@ -200,10 +204,9 @@ class Retriever(Protocol):
     signal: ClassVar[Signal]
     """The kind of evidence that the scores express."""
 
-    @property
-    def index_spec(self) -> str:
-        """The part of the spec that matters for building. Retrievers that differ only in search-time parameters
-        (k1, b) share one index."""
+    def index_spec(self, services: Services) -> str:
+        """Names what matters for building: a part of the spec, and the weights of an encoder. Retrievers that differ
+        only in search-time parameters (k1, b) share one index."""
 
     def build(
         self,

@@ -27,6 +27,7 @@ class LocalServices:
         models_folder: Path | None = None,
         llm: LLMSettings | None = None,
         prompts_folder: Path | None = None,
+        folder: Path | None = None,
     ) -> None:
         self._cache = _cache(cache_folder, "embeddings.db")
         self.scores = _cache(cache_folder, "scores.db")
@@ -35,9 +36,10 @@ class LocalServices:
         """Folder of the models trained on this knowledge base."""
         self.prompts_folder = prompts_folder
         """Folder of the user's own prompts."""
-        self.llm = Models(llm, cache_folder)
+        self._folder = folder
+        self.llm = Models(llm, cache_folder, self.located)
         """The language models, their prices and the budget."""
-        self._embedders: dict[str, CachedEmbedder] = {}
+        self._embedders: dict[Embedder, CachedEmbedder] = {}
 
     @property
     def meter(self) -> Meter:
@@ -59,12 +61,20 @@ class LocalServices:
         """Returns the prompt of a step: the user's own of this name, or the built-in one."""
         return load_prompt(name, version, slots, self.prompts_folder)
 
+    def located(self, path: str) -> Path:
+        """Resolves a path in a spec or in the settings: in the folder of the knowledge base if it exists there, else as
+        written."""
+        plain = Path(path).expanduser()
+        inside = self._folder / plain if self._folder else plain
+        return inside if inside.exists() else plain
+
     def embedder(self, model: str) -> CachedEmbedder:
         from surefind.store.vectors import CachedEmbedder
 
-        if model not in self._embedders:
-            self._embedders[model] = CachedEmbedder(cast(Embedder, spec.make("embed", model)), self._cache)
-        return self._embedders[model]
+        encoder = cast(Embedder, spec.make("embed", model).placed(self.located))
+        if encoder not in self._embedders:
+            self._embedders[encoder] = CachedEmbedder(encoder, self._cache)
+        return self._embedders[encoder]
 
     def keep_vectors(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Adds vectors that were computed elsewhere, as rows of the vector cache. Without a cache folder they are

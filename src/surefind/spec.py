@@ -17,7 +17,7 @@ import pkgutil
 import re
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -28,6 +28,8 @@ from surefind.grammar import format_spec as format_spec
 from surefind.grammar import parse_spec as parse_spec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from surefind.prompts.values import Calls, Workload
     from surefind.protocols import Corpus, Index, Retriever, Services
     from surefind.types import Query, Rankings, Signal
@@ -133,6 +135,10 @@ class Stage:
         """A fuser: the spec of another one that ranks in the same way, for rankings with these signals; `rsf` of two
         retrievers is `convex`. None if there is none."""
         return None
+
+    def placed(self, located: Callable[[str], Path]) -> Self:
+        """An encoder: the same one with paths that hold in any folder; `located` resolves a path in a spec."""
+        return self
 
     def stamp(self, services: Services) -> str:
         """A string that changes whenever the result would although the spec does not, such as a fingerprint of the

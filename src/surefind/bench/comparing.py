@@ -99,6 +99,6 @@ def _valid_fusions(kb: KnowledgeBase) -> list[FusionManifest]:
         except StoreError:
             continue  # `surefind train list` names it
         retrievers = [cast(Retriever, spec.make("retrieve", retriever.spec)) for retriever in manifest.retrievers]
-        if not differences(manifest, training.documents, retrievers, manifest.depth, view):
+        if not differences(manifest, training.documents, retrievers, manifest.depth, view, kb.services):
             valid.append(manifest)
     return valid

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def quote_for(bench: Bench, plan: Plan) -> CostEstimate:
     # Layouts share the vectors of the questions.
     encoders = {str(r) for _, r in (*missing, *unmade) if r.signal == "dense"}
     embeddings = len(plan.exam.queries) * len(encoders)
-    seconds = sum(_seconds(bench.view(contender), r, plan.exam) for contender, r in missing)
+    seconds = sum(_seconds(bench.view(contender), r, plan.exam, bench.kb.folder) for contender, r in missing)
     seconds += _seconds_to_make(bench, unmade) + _rerank_seconds(bench, plan)
     runs = len(keys) + len(unmade)
     cached = len(keys) - len(missing)
@@ -73,7 +74,7 @@ def quote_for(bench: Bench, plan: Plan) -> CostEstimate:
     return CostEstimate(*size, minutes, llm.calls, llm.dollars)
 
 
-def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
+def _seconds(view: View, retriever: Retriever, exam: Exam, folder: Path) -> float:
     """Estimated seconds to retrieve for all questions, and to build the index first if it is missing.
 
     A few questions (or chunks) are timed. LLM calls of a retriever that wraps another one are not included: they are
@@ -84,9 +85,9 @@ def _seconds(view: View, retriever: Retriever, exam: Exam) -> float:
         ids = view.spans().ids
         sample = view.chunks(ids[:: max(1, len(ids) // _PROBES)][:_PROBES].tolist(), OWNER)
         timed = offline(retriever)
-        timed.build(sample, LocalServices())  # not timed: compiles kernels and loads models
+        timed.build(sample, LocalServices(folder=folder))  # not timed: compiles kernels and loads models
         started = time.perf_counter()
-        timed.build(sample, LocalServices())
+        timed.build(sample, LocalServices(folder=folder))
         return (time.perf_counter() - started) / max(1, len(sample)) * (len(view) + len(exam.queries))
     few = [Query(query.text) for query in exam.queries[:: max(1, len(exam.queries) // _PROBES)][:_PROBES]]
     view.ready([retriever])
@@ -131,7 +132,7 @@ def _seconds_to_make(bench: Bench, jobs: Sequence[tuple[Contender, Retriever]]) 
     characters = sum(len(document.text) for document in documents)
     layouts = {str(contender.layout): contender.layout for contender, _ in jobs if contender.layout}
     rates = [
-        seconds_per_character(documents, layout, [r for c, r in jobs if str(c.layout) == spec], PROBE)
+        seconds_per_character(documents, layout, [r for c, r in jobs if str(c.layout) == spec], bench.kb.folder, PROBE)
         for spec, layout in layouts.items()
     ]
     return sum(rates) * characters

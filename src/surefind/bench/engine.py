@@ -235,7 +235,12 @@ class Bench:
         return Ranked(tuple(rankings), tuple(steps), tuple(before), part, found, tuple(self._problems))
 
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
-        scope = self.view(contender).fingerprint, identity(retriever), contender.pipeline.depth, plan.exam.fingerprint
+        scope = (
+            self.view(contender).fingerprint,
+            identity(retriever, self.kb.services),
+            contender.pipeline.depth,
+            plan.exam.fingerprint,
+        )
         audience = self.audience(plan, contender)
         return self.cache.key("retrieve", *scope, retriever, declared(retriever).stamp(self.kb.services), *audience)
 
@@ -325,13 +330,13 @@ class Bench:
         """Seconds to ingest a document, measured on the first run on this machine."""
         if contender.layout is None:
             return None
-        specs = [identity(retriever) for retriever in contender.pipeline.retrieve]
+        specs = [identity(retriever, self.kb.services) for retriever in contender.pipeline.retrieve]
         key = self.cache.key("ingestion", self.view(contender).fingerprint, *specs)
         known: float | None = self.cache.data(key)
         if known is None:
             self.report(f"Timing {contender.name}", 0, 1)
             documents = self.reader(contender).documents(OWNER)
-            rate = seconds_per_character(documents, contender.layout, contender.pipeline.retrieve)
+            rate = seconds_per_character(documents, contender.layout, contender.pipeline.retrieve, self.kb.folder)
             known = rate * sum(len(document.text) for document in documents) / len(documents)
             self.cache.put_data(key, known)
             self.report(f"Timing {contender.name}", 1, 1)
@@ -339,5 +344,5 @@ class Bench:
 
     def index_bytes(self, contender: Contender) -> int:
         """Size of all indexes that the contender's retrievers need."""
-        sizes = self.kb.index_sizes(contender.layout)
-        return sum(sizes.get(retriever.index_spec, 0) for retriever in needed(contender.pipeline.retrieve))
+        sizes, services = self.kb.index_sizes(contender.layout), self.kb.services
+        return sum(sizes.get(used.index_spec(services), 0) for used in needed(contender.pipeline.retrieve, services))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from surefind.protocols import Retriever, Services
 from surefind.services import LocalServices
@@ -25,17 +26,21 @@ _WARM = Document(
 
 
 def seconds_per_character(
-    documents: Sequence[Document], layout: Layout, retrievers: Iterable[Retriever], characters: int = SAMPLE
+    documents: Sequence[Document],
+    layout: Layout,
+    retrievers: Iterable[Retriever],
+    folder: Path,
+    characters: int = SAMPLE,
 ) -> float:
-    """Seconds per character of text to cut, embed and index documents.
+    """Seconds per character of text to cut, embed and index documents. Paths in specs are relative to `folder`.
 
     No cache is used, so that work done earlier for another layout does not make this one look cheap. Work of language
     models is left out: it is estimated in calls.
     """
     layout = layout.offline()
     taken = sample(documents, characters)
-    services = LocalServices()
-    wanted = needed(offline(r) for r in retrievers)
+    services = LocalServices(folder=folder)
+    wanted = needed((offline(r) for r in retrievers), services)
     _ingest([_WARM], layout, wanted, services)
     started = time.perf_counter()
     _ingest(taken, layout, wanted, services)

@@ -17,7 +17,7 @@ from surefind.bench.engine import OWNER, Bench, Outcome
 from surefind.bench.llm_calls import plan_needs
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.report import FORMAT, BenchReport, ModelCheck, TrainedFusion
-from surefind.disk.folders import located, private_folder
+from surefind.disk.folders import private_folder
 from surefind.disk.records import to_json
 from surefind.embed.onnx import Onnx
 from surefind.embed.sentence_transformers import SentenceTransformers
@@ -167,7 +167,7 @@ def _training_questions(contender: Contender, services: Services) -> frozenset[s
         encoder = spec.make("embed", retriever.model) if isinstance(retriever, Dense) else None
         if isinstance(encoder, Onnx | SentenceTransformers):
             trained_on.append(
-                questions_trained_on(located(encoder.path if isinstance(encoder, Onnx) else encoder.model))
+                questions_trained_on(services.located(encoder.path if isinstance(encoder, Onnx) else encoder.model))
             )
     return frozenset[str]().union(*trained_on)
 

@@ -80,7 +80,7 @@ def calibrate_confidence(
             signals = np.concatenate([signals, ask(kb, pipeline, queries, answers.view, effort, report)[1]])
             success = np.concatenate([success, np.zeros(len(queries), np.bool_)])
             groups = np.concatenate([groups, groups.max() + 1 + np.arange(len(queries))])
-        indexes = [retriever.index_spec for retriever in pipeline.retrieve]
+        indexes = [retriever.index_spec(kb.services) for retriever in pipeline.retrieve]
         encoder = next((index for r, index in zip(pipeline.retrieve, indexes, strict=True) if r.signal == "dense"), "")
         earlier = builtin().predictors[answers.kind]
         predictors[answers.kind] = fit(signals, success, earlier=earlier).saved

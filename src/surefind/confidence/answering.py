@@ -20,7 +20,7 @@ from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import StoreError
 from surefind.inference.provenance import MIN_SHARED, alike
-from surefind.protocols import Corpus, Retriever
+from surefind.protocols import Corpus, Retriever, Services
 from surefind.store.version import FileVersion, file_version
 from surefind.types import Floats
 
@@ -60,13 +60,13 @@ class Probability(NamedTuple):
 
 
 def probability(
-    folder: Path | None, pipeline: str, retrievers: Sequence[Retriever], corpus: Corpus, kind: Kind, values: Floats
+    services: Services, pipeline: str, retrievers: Sequence[Retriever], corpus: Corpus, kind: Kind, values: Floats
 ) -> Probability:
     """Returns the probability that the first hit answers a query with these signals."""
-    indexes = [retriever.index_spec for retriever in retrievers]
+    indexes = [retriever.index_spec(services) for retriever in retrievers]
     why = ""
     try:
-        own = find_answering(folder, pipeline, corpus.layout)
+        own = find_answering(services.models_folder, pipeline, corpus.layout)
         if own is not None and kind in own.predictors:
             why = own.refused(indexes, corpus)
             if not why:

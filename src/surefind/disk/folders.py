@@ -1,4 +1,4 @@
-"""Finds the knowledge base of a folder, and resolves the relative paths in its settings.
+"""Finds the knowledge base of a folder.
 
 The command line uses the nearest knowledge base, as git does: that of the current folder, or of the nearest parent with
 a `surefind.toml` or a `.surefind`.
@@ -16,7 +16,6 @@ FILE_NAME = "surefind.toml"
 DATA_FOLDER = ".surefind"
 _PRIVATE = 0o700
 _OTHERS = 0o007
-_home_of_settings: list[Path] = []
 
 
 def nearest(start: Path) -> Path | None:
@@ -73,16 +72,3 @@ def private_folder(folder: Path) -> Path:
                 data.chmod(_PRIVATE)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def lead_from(folder: Path) -> None:
-    """Makes `located` look in this folder first. The command line has one knowledge base, and relative paths in its
-    settings mean the same wherever the command is run."""
-    _home_of_settings[:] = [folder.resolve()]
-
-
-def located(path: str) -> Path:
-    """Resolves a path in a spec or in the settings: in the folder of the knowledge base if it exists there, else as
-    written."""
-    plain = Path(path).expanduser()
-    return next((folder / plain for folder in _home_of_settings if (folder / plain).exists()), plain)

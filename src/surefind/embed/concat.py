@@ -8,9 +8,10 @@ The support-chatbot study found concatenation as good as reciprocal rank fusion 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from pathlib import Path
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
@@ -32,6 +33,9 @@ class Concat(Stage):
         require(len(self.models) > 0, self, "models must name at least one encoder")
         # Specs are written out in full, so that equal encoders have equal specs.
         object.__setattr__(self, "models", tuple(str(spec.make("embed", model)) for model in self.models))
+
+    def placed(self, located: Callable[[str], Path]) -> Self:
+        return self.replace(models=tuple(str(spec.make("embed", model).placed(located)) for model in self.models))
 
     @property
     def dimension(self) -> int:

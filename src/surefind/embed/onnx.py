@@ -6,13 +6,12 @@ hubs write them. `1_Pooling/config.json` says how to pool; without it, token vec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Self
 
-from surefind.disk.folders import located
 from surefind.errors import SpecError
 from surefind.inference.encoder import OnnxEncoder
 from surefind.inference.folder import graph_version
@@ -25,7 +24,7 @@ from surefind.types import FloatArray
 def _encoder(path: str, max_tokens: int) -> OnnxEncoder:
     if not path:
         raise SpecError("onnx needs a folder. Write it like 'onnx(path=models/bge-small)'.")
-    folder = located(path).absolute()
+    folder = Path(path).expanduser().absolute()
     return _open(folder, max_tokens, graph_version(folder))
 
 
@@ -46,6 +45,9 @@ class Onnx(Stage):
 
     def __post_init__(self) -> None:
         require(self.max_tokens > 0, self, "max_tokens must be above 0")
+
+    def placed(self, located: Callable[[str], Path]) -> Self:
+        return self.replace(path=str(located(self.path).absolute())) if self.path else self
 
     @property
     def dimension(self) -> int:

@@ -8,9 +8,10 @@ Embeddings by Weakly-Supervised Contrastive Pre-training, 2022.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from pathlib import Path
+from typing import ClassVar, Self, cast
 
 from surefind import spec
 from surefind.protocols import Embedder, Progress
@@ -30,6 +31,9 @@ class Prefixed(Stage):
     def __post_init__(self) -> None:
         # The spec is written out in full, so that equal encoders have equal specs.
         object.__setattr__(self, "model", str(spec.make("embed", self.model)))
+
+    def placed(self, located: Callable[[str], Path]) -> Self:
+        return self.replace(model=str(spec.make("embed", self.model).placed(located)))
 
     @property
     def dimension(self) -> int:

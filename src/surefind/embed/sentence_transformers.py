@@ -7,16 +7,15 @@ Reimers and Gurevych, Sentence-BERT, EMNLP 2019.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from surefind.disk.folders import located
 from surefind.errors import MissingPartError, SurefindError
 from surefind.protocols import Progress
 from surefind.spec import Stage, require
@@ -41,6 +40,10 @@ class SentenceTransformers(Stage):
     def __post_init__(self) -> None:
         require(bool(self.model), self, "model must be named")
         require(self.batch > 0, self, "batch must be above 0")
+
+    def placed(self, located: Callable[[str], Path]) -> Self:
+        folder = located(self.model)
+        return self.replace(model=str(folder.absolute())) if folder.is_dir() else self
 
     @property
     def dimension(self) -> int:
@@ -85,7 +88,7 @@ def _loaded(model: str, device: str, download: bool) -> Any:
 def _folder(model: str, download: bool) -> Path:
     """The folder with the model's files; with `download`, gets them first."""
     _need_library()
-    local = located(model)
+    local = Path(model).expanduser()
     if local.is_dir():
         return local.absolute()
     folder = _cached(model)

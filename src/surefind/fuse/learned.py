@@ -75,7 +75,7 @@ class Learned(Stage):
         changed, drifted = _checked.get_or_make(
             key,
             lambda: (
-                differences(manifest, training.documents, retrievers, depth, corpus),
+                differences(manifest, training.documents, retrievers, depth, corpus, services),
                 drift(manifest, training.documents, corpus),
             ),
         )

@@ -58,7 +58,7 @@ class GraphIndex:
     def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:
         """A copy of this index that uses the given indexes; both share the derived graphs."""
         made = copy.copy(self)
-        made.near = {retriever.index_spec: index for retriever, index in zip(near, indexes, strict=True)}
+        made.near = {retriever.index_spec(self.services): index for retriever, index in zip(near, indexes, strict=True)}
         made._last = None
         return made
 
@@ -95,11 +95,12 @@ class GraphIndex:
         return rows
 
     def _index_of(self, retriever: Retriever) -> Any:
-        if retriever.index_spec not in self.near:
+        name = retriever.index_spec(self.services)
+        if name not in self.near:
             raise NotBuiltError(
                 f"The graph has no index of {retriever} to find near passages. Give it one with over()."
             )
-        return self.near[retriever.index_spec]
+        return self.near[name]
 
     def graph(self, allow: Mask) -> Graph:
         """The graph of the allowed chunks."""

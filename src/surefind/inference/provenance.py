@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from surefind.inference.manifest import FusionManifest, TrainedRetriever
-from surefind.protocols import SKETCH, Corpus, Retriever
+from surefind.protocols import SKETCH, Corpus, Retriever, Services
 from surefind.spec import parse_spec
 
 MIN_SHARED = 0.5
@@ -19,14 +19,19 @@ MIN_SHARED = 0.5
 
 
 def differences(
-    manifest: FusionManifest, documents: Sequence[int], retrievers: Sequence[Retriever], depth: int, corpus: Corpus
+    manifest: FusionManifest,
+    documents: Sequence[int],
+    retrievers: Sequence[Retriever],
+    depth: int,
+    corpus: Corpus,
+    services: Services,
 ) -> list[str]:
     """Every reason not to use the model, each with the value now and the value in training. `documents` is the sketch
     of those of the training."""
     trained = manifest.retrievers
     if [r.name for r in retrievers] != [r.name for r in trained]:
         return [f"the retrievers are {_listed(retrievers)}, not {' + '.join(r.spec for r in trained)}"]
-    reasons = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then)]
+    reasons = [text for now, then in zip(retrievers, trained, strict=True) for text in _changed(now, then, services)]
     if depth != manifest.depth:
         reasons.append(f"each retriever returns {depth} candidates, not {manifest.depth}")
     if corpus.layout != manifest.layout:
@@ -57,15 +62,16 @@ def alike(then: Sequence[int], now: Sequence[int]) -> float:
     return sum(digest in both for digest in union) / len(union) if union else 1.0
 
 
-def _changed(now: Retriever, then: TrainedRetriever) -> list[str]:
+def _changed(now: Retriever, then: TrainedRetriever, services: Services) -> list[str]:
     before, after = parse_spec(then.spec)[1], parse_spec(str(now))[1]
     reasons = [
         f"{now.name}'s {key} is {after.get(key)}, not {before.get(key)}"
         for key in {**before, **after}
         if before.get(key) != after.get(key)
     ]
-    if not reasons and now.index_spec != then.index:
-        reasons.append(f"{now.name} searches another index ({now.index_spec}, not {then.index})")
+    index = now.index_spec(services)
+    if not reasons and index != then.index:
+        reasons.append(f"{now.name} searches another index ({index}, not {then.index})")
     return reasons
 
 

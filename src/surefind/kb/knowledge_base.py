@@ -296,7 +296,8 @@ class KnowledgeBase:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
         time. The next sync uses the result; searches notice nothing. Returns the names of the merged indexes."""
         wanted = self.settings.retrievers
-        if not self._shared.backend.crowded(self.catalogue.snapshot_id(), str(self.settings.layout), wanted):
+        place = self.catalogue.snapshot_id(), str(self.settings.layout)
+        if not self._shared.backend.crowded(*place, wanted, self.services):
             return []
         with self._writers.change(report) as writer:
             return writer.compact(wanted)

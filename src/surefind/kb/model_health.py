@@ -12,20 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from surefind import spec
 from surefind.abilities import declared
-from surefind.disk.folders import located
 from surefind.errors import SurefindError
 from surefind.kb import KnowledgeBase
 from surefind.kb.status import models_of
 from surefind.llm.address import parse_model
 from surefind.net import trust
-from surefind.protocols import Embedder
 from surefind.redact import redacted
 
 _SECONDS = 2.0
@@ -55,12 +52,12 @@ Check = Callable[[], tuple[State, str]]
 def _checks(kb: KnowledgeBase) -> Iterator[tuple[str, str, Check]]:
     models = models_of(kb.settings)
     for name in models.get("encoder", []):
-        yield "encoder", name, partial(_encoder, name)
+        yield "encoder", name, partial(_encoder, name, kb)
     rerankers = {str(stage): stage for pipeline in kb.settings.pipelines.values() for stage in pipeline.rerank}
     for name, stage in rerankers.items():
         yield "reranker", name, partial(_reranker, stage, kb)
     for name in models.get("language model", []):
-        yield "language model", name, partial(_language_model, name, kb.settings.llm.key_env)
+        yield "language model", name, partial(_language_model, name, kb)
 
 
 def _checked(kind: str, name: str, check: Check) -> ModelHealth:
@@ -73,18 +70,18 @@ def _checked(kind: str, name: str, check: Check) -> ModelHealth:
     return ModelHealth(kind, redacted(name), state, redacted(says))
 
 
-def _encoder(name: str) -> tuple[State, str]:
+def _encoder(name: str, kb: KnowledgeBase) -> tuple[State, str]:
     stage = spec.make("embed", name)
     inner = getattr(stage, "models", ()) or ([stage.model] if stage.name == "prefixed" else [])
     if inner:
-        states = [_encoder(part) for part in inner]
+        states = [_encoder(part, kb) for part in inner]
         return next((state for state in states if state[0] != "ok"), states[0])
     if server := declared(stage).server:
         return reachable(*server)
     if hasattr(stage, "price_per_million"):
         return "unknown", "It was not asked, because that would cost money."
     began = time.perf_counter()
-    vector = cast(Embedder, stage).embed(["does it work?"])
+    vector = kb.services.embedder(name).embed(["does it work?"])
     return "ok", f"It made a vector of {vector.shape[1]} dimensions in {_ms(began)}."
 
 
@@ -99,10 +96,10 @@ def _reranker(stage: object, kb: KnowledgeBase) -> tuple[State, str]:
     return "unknown", "It is checked when it is used."
 
 
-def _language_model(name: str, key_env: str) -> tuple[State, str]:
-    address = parse_model(name, key_env)
+def _language_model(name: str, kb: KnowledgeBase) -> tuple[State, str]:
+    address = parse_model(name, kb.settings.llm.key_env)
     if address.wire == "gguf":
-        there = Path(located(address.model)).is_file()
+        there = kb.services.located(address.model).is_file()
         return ("ok", "Its file is there.") if there else ("failed", f"There is no file {address.model}.")
     if address.wire == "bedrock":
         return "unknown", "It was not asked, because that would cost money."

@@ -114,4 +114,5 @@ class Shared:
                 resource.close()
 
     def _services(self, settings: Settings) -> LocalServices:
-        return LocalServices(self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts")
+        own = self.data / "cache", self.data / "models", settings.llm, self.folder / "prompts"
+        return LocalServices(*own, self.folder.resolve())

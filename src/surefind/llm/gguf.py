@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from surefind.disk.folders import located
 from surefind.errors import AnswerError, MissingPartError, UsageError
-from surefind.llm.address import Address
 from surefind.llm.settings import LLMSettings
 from surefind.prompts.values import Completion, Request
 
@@ -22,8 +20,8 @@ _CONTEXT = 8192
 
 
 class GGUFChat:
-    def __init__(self, address: Address, settings: LLMSettings) -> None:
-        self._path = located(address.model)
+    def __init__(self, path: Path, settings: LLMSettings) -> None:
+        self._path = path
         if not self._path.is_file():
             where = "" if self._path.is_absolute() else f" in {Path.cwd()}"
             raise UsageError(f"There is no model file {self._path}{where}. Write the model as 'gguf:PATH'.")

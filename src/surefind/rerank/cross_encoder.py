@@ -19,7 +19,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.disk.folders import located
 from surefind.errors import MissingPartError
 from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.inference.folder import graph_version
@@ -78,7 +77,7 @@ class CrossEncoder(Stage):
 
     def training_questions(self, services: Services) -> frozenset[str]:
         """Keys of the questions that the model was trained on, if `surefind train reranker` made it."""
-        return questions_trained_on(_folder(self.model, services.models_folder))
+        return questions_trained_on(_folder(self.model, services))
 
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
@@ -101,17 +100,17 @@ class CrossEncoder(Stage):
         return scores
 
     def _model(self, services: Services) -> OnnxCrossEncoder | TorchCrossEncoder:
-        folder = _folder(self.model, services.models_folder)
+        folder = _folder(self.model, services)
         return _open(folder, self.max_tokens, graph_version(folder))
 
 
-def _folder(model: str, trained: Path | None) -> Path:
+def _folder(model: str, services: Services) -> Path:
     if model in BUNDLED:
         return bundled(model)
-    mine = trained / model if trained else None
+    mine = services.models_folder / model if services.models_folder else None
     if mine and "/" not in model and mine.is_dir():
         return mine
-    folder = located(model)
+    folder = services.located(model)
     if not folder.is_dir():
         raise MissingPartError(
             f"There is no cross-encoder {model!r}: neither a folder nor a model that surefind train reranker made. "

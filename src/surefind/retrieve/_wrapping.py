@@ -39,9 +39,8 @@ class Wrapping(ABC):
     def signal(self) -> Signal:
         return self.inner.signal
 
-    @property
-    def index_spec(self) -> str:
-        return self.inner.index_spec
+    def index_spec(self, services: Services) -> str:
+        return self.inner.index_spec(services)
 
     def build(
         self,

@@ -43,8 +43,7 @@ class BM25(Stage):
         require(0 <= self.b <= 1, self, "b must be from 0 to 1")
         spec.make("analyze", self.analyzer)
 
-    @property
-    def index_spec(self) -> str:
+    def index_spec(self, services: Services) -> str:
         return f"bm25(analyzer={index_form(self._analyzer())})@{VERSION}"
 
     def build(

@@ -15,7 +15,7 @@ import numpy as np
 
 from surefind import spec
 from surefind.abilities import Part, name_of
-from surefind.protocols import Embedder, Progress, Reuse, Services
+from surefind.protocols import Progress, Reuse, Services
 from surefind.retrieve._texts import Texts
 from surefind.spec import Stage
 from surefind.types import Chunk, FloatArray, Signal
@@ -41,12 +41,11 @@ class Dense(Stage):
     def __post_init__(self) -> None:
         spec.make("embed", self.model)
 
-    @property
-    def index_spec(self) -> str:
+    def index_spec(self, services: Services) -> str:
         """Names the encoder and its fingerprint, not its parameters: new weights need new vectors, a new price or batch
         size does not."""
-        encoder = cast(Embedder, spec.make("embed", self.model))
-        return f"dense(model={name_of(encoder)})@{encoder.fingerprint}"
+        name = name_of(spec.make("embed", self.model))
+        return f"dense(model={name})@{services.embedder(self.model).fingerprint}"
 
     def build(
         self,

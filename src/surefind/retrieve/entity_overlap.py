@@ -46,8 +46,7 @@ class EntityOverlap(Stage):
         require(0 <= self.damping < 1, self, "damping must be at least 0 and below 1")
         self._extractor()
 
-    @property
-    def index_spec(self) -> str:
+    def index_spec(self, services: Services) -> str:
         return f"entity_overlap(extract={self._extractor()})@{_FORMAT}"
 
     def build(

@@ -65,9 +65,8 @@ class GraphGlobal(Aided, Stage):
         spec.make("extract", self.extract)
         self._near()
 
-    @property
-    def index_spec(self) -> str:
-        return f"communities({self._graph().index_spec}, {self._near().index_spec})"
+    def index_spec(self, services: Services) -> str:
+        return f"communities({self._graph().index_spec(services)}, {self._near().index_spec(services)})"
 
     def build(
         self,
@@ -123,7 +122,7 @@ class GraphGlobal(Aided, Stage):
         if not len(overview.summaries):
             return all_scores
         member = overview.communities.small[: len(index)]
-        vectors = index.near[self._near().index_spec]
+        vectors = index.near[self._near().index_spec(index.services)]
         near = vectors.points(queries) @ overview.vectors.T
         for i, query in enumerate(queries):
             best = np.lexsort((np.arange(near.shape[1]), -near[i]))[: self.communities]

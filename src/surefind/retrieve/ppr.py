@@ -67,8 +67,7 @@ class PPR(Stage):
     def near(self) -> tuple[Retriever, ...]:
         return tuple(cast(Retriever, spec.make("retrieve", text)) for text in self.seed)
 
-    @property
-    def index_spec(self) -> str:
+    def index_spec(self, services: Services) -> str:
         context = ", context=true" if self.context else ""
         return f"graph(extract={spec.make('extract', self.extract)}{context})@{_FORMAT}"
 

@@ -44,10 +44,9 @@ class Sparse(Stage):
         require(0 <= self.weight <= 1, self, "weight must be from 0 to 1")
         self._parts()
 
-    @property
-    def index_spec(self) -> str:
+    def index_spec(self, services: Services) -> str:
         bm25, tfidf = self._parts()
-        return f"sparse({bm25.index_spec} + {tfidf.index_spec})"
+        return f"sparse({bm25.index_spec(services)} + {tfidf.index_spec(services)})"
 
     def build(
         self,

@@ -42,8 +42,7 @@ class TfIdf(Stage):
         require(self.features >= 1, self, "features must be at least 1")
         spec.make("analyze", self.analyzer)
 
-    @property
-    def index_spec(self) -> str:
+    def index_spec(self, services: Services) -> str:
         return (
             f"tfidf(ngrams={self.ngrams}, features={self.features}, analyzer={index_form(self._analyzer())})@{VERSION}"
         )

@@ -72,7 +72,7 @@ def confidence_of(
             kind, values = with_reading(kind, values, _read(run, [query], view, access))
         except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
             failed = f"; no model read the hits: {error}"
-    estimate = probability(services.models_folder, str(pipeline), pipeline.retrieve, view, kind, values)
+    estimate = probability(services, str(pipeline), pipeline.retrieve, view, kind, values)
     return Confidence(estimate.p, estimate.words + failed, estimate.own, known)
 
 

@@ -64,10 +64,8 @@ class _Channel:
 
 def _run(channel: _Channel, kind: str, folder: str, author: str, groups: list[str], options: dict[str, Any]) -> None:
     from dataclasses import replace
-    from pathlib import Path
 
     from surefind.access import Access
-    from surefind.disk.folders import lead_from
     from surefind.kb import KnowledgeBase
     from surefind.serve.events import Notice, ProgressEvent, Result
     from surefind.serve.progress import ProgressLog
@@ -84,7 +82,6 @@ def _run(channel: _Channel, kind: str, folder: str, author: str, groups: list[st
         channel.send(replace(event, what=clean(event.what)))
 
     access = Access.of(*groups)
-    lead_from(Path(folder))
     with (
         KnowledgeBase.open(folder, author=author) as kb,
         ProgressLog(tell, between=SECONDS_BETWEEN) as log,

@@ -213,11 +213,13 @@ class Backend(Protocol):
         earlier set had cost work. Returns the names of the retrievers whose indexes were built."""
         ...
 
-    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
+    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
         """Begins to check the indexes of a set, which `build` will use, while the writer reads files."""
         ...
 
-    def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
+    def crowded(
+        self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services
+    ) -> list[Retriever]:
         """Returns the retrievers, of these and the ones they use, for whose indexes `compact` has something to do."""
         ...
 

@@ -175,7 +175,7 @@ def set_of(key: str) -> int | None:
     return int(number) if kind == TABLE and number.isdigit() else None
 
 
-def index_key(fingerprint: str, retriever: Retriever) -> str:
+def index_key(fingerprint: str, retriever: Retriever, services: Services) -> str:
     """Returns the key of an index: a hash of the table's fingerprint, the index spec and the format."""
-    parts = f"{fingerprint}\0{retriever.index_spec}\0{FORMAT}"
+    parts = f"{fingerprint}\0{retriever.index_spec(services)}\0{FORMAT}"
     return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from surefind.abilities import declared
-from surefind.protocols import Retriever
+from surefind.protocols import Retriever, Services
 
 
 def innermost(retriever: Retriever) -> Retriever:
@@ -14,20 +14,20 @@ def innermost(retriever: Retriever) -> Retriever:
     return retriever if inner is None else innermost(inner)
 
 
-def needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
+def needed(retrievers: Iterable[Retriever], services: Services) -> list[Retriever]:
     """Returns every retriever whose index is needed, once per index. A used retriever comes before its user."""
     by_index: dict[str, Retriever] = {}
     for retriever in retrievers:
         inner = innermost(retriever)
-        for used in needed(declared(inner).uses):
-            by_index.setdefault(used.index_spec, used)
-        by_index.setdefault(inner.index_spec, inner)
+        for used in needed(declared(inner).uses, services):
+            by_index.setdefault(used.index_spec(services), used)
+        by_index.setdefault(inner.index_spec(services), inner)
     return list(by_index.values())
 
 
-def identity(retriever: Retriever) -> str:
+def identity(retriever: Retriever, services: Services) -> str:
     """Returns the specs of all indexes that a retriever's results depend on."""
-    return " + ".join(retriever_needed.index_spec for retriever_needed in needed([retriever]))
+    return " + ".join(used.index_spec(services) for used in needed([retriever], services))
 
 
 def each_needed(retrievers: Iterable[Retriever]) -> list[Retriever]:

@@ -128,7 +128,7 @@ class Parts:
         made = retriever.build(
             chunks_at(every), services, self._reuse(pieces, every, count, retriever, services), progress
         )
-        self.store.save(_merged_key(key), made, retriever.index_spec)
+        self.store.save(_merged_key(key), made, retriever.index_spec(services))
         return _merged_key(key)
 
     def left(self, key: str, count: int, origin: IntArray) -> list[StoredPart]:
@@ -172,11 +172,11 @@ class Parts:
             if self.keys(own) or not self.store.sound(own):  # an index of parts cannot be one of its own parts
                 reuse = self._reuse(merged, others, count, retriever, services)
                 made = retriever.build(chunks_at(others), services, reuse, progress)
-                self.store.save(own, made, retriever.index_spec)
+                self.store.save(own, made, retriever.index_spec(services))
             kept = [*kept, StoredPart(own, others.astype(np.int32))]
         if [piece.key for piece in kept] != [key]:
             parts = [Part(self.store.load(part.key, retriever, services), part.places) for part in kept]
-            self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec)
+            self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec(services))
 
     def _reuse(
         self, merged: Sequence[StoredPart], others: Longs, count: int, retriever: Growing, services: Services

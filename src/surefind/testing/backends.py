@@ -226,13 +226,16 @@ def _check_reopened(shelf: _Shelf, make: Callable[[Catalogue], Backend], number:
 def _check_upkeep(shelf: _Shelf, number: int) -> None:
     """What a writer asks for besides: to check what it will use, and to merge what many sets have left."""
     before = [_found(shelf.open(number), retriever, OWNER) for retriever in shelf.retrievers]
-    shelf.backend.check_ahead(number, LAYOUT, shelf.retrievers)
-    crowded = shelf.backend.crowded(number, LAYOUT, shelf.retrievers)
+    shelf.backend.check_ahead(number, LAYOUT, shelf.retrievers, shelf.services)
+    crowded = shelf.backend.crowded(number, LAYOUT, shelf.retrievers, shelf.services)
     merged = shelf.backend.compact(
         shelf.contents(number), LAYOUT, shelf.retrievers, shelf.services, lambda what, done, total: None
     )
     rule(merged == [one.name for one in crowded], "compact() must merge the indexes that crowded() returns.")
-    rule(not shelf.backend.crowded(number, LAYOUT, shelf.retrievers), "After compact(), no index must be crowded.")
+    rule(
+        not shelf.backend.crowded(number, LAYOUT, shelf.retrievers, shelf.services),
+        "After compact(), no index must be crowded.",
+    )
     for retriever, a in zip(shelf.retrievers, before, strict=True):
         b = _found(shelf.open(number), retriever, OWNER)
         same = np.array_equal(a.ids, b.ids) and np.allclose(a.scores, b.scores, atol=1e-5)

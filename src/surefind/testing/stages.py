@@ -30,8 +30,13 @@ def check_declared(stage: object, services: Services) -> None:
     if not isinstance(stage, Retriever):
         return
     rule(all(isinstance(one, Retriever) for one in made.uses), f"uses must be retrievers: {stage}.")
-    own = {one.index_spec for one in made.uses}
-    rule(stage.index_spec not in own, f"index_spec must differ from those of the retrievers in uses: {stage}.")
+    own = {one.index_spec(services) for one in made.uses}
+    rule(
+        stage.index_spec(services) not in own, f"index_spec must differ from those of the retrievers in uses: {stage}."
+    )
     rule(bool(own) == (type(made).over is not spec.Stage.over), f"over() is for a retriever with uses: {stage}.")
     if made.inner is not None:
-        rule(stage.index_spec == made.inner.index_spec, f"A wrapper must share the index that it wraps: {stage}.")
+        rule(
+            stage.index_spec(services) == made.inner.index_spec(services),
+            f"A wrapper must share the index that it wraps: {stage}.",
+        )

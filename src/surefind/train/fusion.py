@@ -32,7 +32,7 @@ from surefind.inference.manifest import FusionTraining, TrainedRetriever
 from surefind.inference.provenance import differences, drift
 from surefind.kb import KnowledgeBase
 from surefind.measure.names import Measure
-from surefind.protocols import OnProgress, Retriever
+from surefind.protocols import OnProgress, Retriever, Services
 from surefind.search.pipeline import Pipeline
 from surefind.spec import Stage
 from surefind.store.lock import training_lock
@@ -106,7 +106,7 @@ def train_fusion(
         if cross:
             pairs.append((material.swapped, MODELS[model](material.swapped, progress)))
         progress("Judging", 0, 1)
-        made = _report(pairs, name, seconds)
+        made = _report(pairs, name, seconds, kb.services)
         progress("Judging", 1, 1)
         _save(kb, fitted, made, _training(material, fitted))
         return made
@@ -149,7 +149,7 @@ def _alphas(material: Material, fitted: Fitted) -> tuple[tuple[float, float, str
 # ---------------------------------------------------------------- the held-out half
 
 
-def _report(pairs: Sequence[tuple[Material, Fitted]], name: str, seconds: float) -> FusionReport:
+def _report(pairs: Sequence[tuple[Material, Fitted]], name: str, seconds: float, services: Services) -> FusionReport:
     """Judges a model on its held-out half. With a second pair, each half by the model of the other."""
     material, fitted = pairs[0]
     kind, joined = fitted.predictor.kind, material.joined
@@ -179,7 +179,7 @@ def _report(pairs: Sequence[tuple[Material, Fitted]], name: str, seconds: float)
         depth=material.pipeline.depth,
         missing=material.missing,
         retrievers=tuple(
-            TrainedRetriever(str(one), one.index_spec, ranking.source, ranking.signal)
+            TrainedRetriever(str(one), one.index_spec(services), ranking.source, ranking.signal)
             for one, ranking in zip(material.pipeline.retrieve, material.tuning.rankings, strict=True)
         ),
         embedder=material.embedder,
@@ -290,6 +290,6 @@ def manifests(kb: KnowledgeBase) -> list[ListedFusion | UnreadableModel]:
             listed.append(UnreadableModel(path.parent.name, str(error)))
             continue
         retrievers = [cast(Retriever, spec.make("retrieve", retriever.spec)) for retriever in made.retrievers]
-        changed = differences(made, training.documents, retrievers, made.depth, view)
+        changed = differences(made, training.documents, retrievers, made.depth, view, kb.services)
         listed.append(ListedFusion(replace(made, files=None), tuple(changed), drift(made, training.documents, view)))
     return listed

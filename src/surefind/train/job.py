@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from surefind import spec
-from surefind.disk.folders import located
 from surefind.embed.onnx import Onnx
 from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import MissingPartError, SpecError
+from surefind.protocols import Services
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.train.pairs import ALL_SOURCES, SOURCES
@@ -74,14 +74,15 @@ def need_torch() -> None:
         )
 
 
-def start_folder(job: TrainingJob, pipeline: Pipeline) -> Path:
+def start_folder(job: TrainingJob, pipeline: Pipeline, services: Services) -> Path:
     """The folder of the initial weights: the one given with --start, or that of the pipeline's own encoder if it can be
     trained, or of a bundled model."""
     if job.start:
         return _checked(Path(job.start).expanduser())
     if job.kind == "reranker" and "reranker" in _bundled():
         return _bundled()["reranker"]
-    used = [trainable(r.model) for r in pipeline.retrieve if isinstance(r, Dense)] if job.kind == "encoder" else []
+    encoders = [r.model for r in pipeline.retrieve if isinstance(r, Dense)] if job.kind == "encoder" else []
+    used = [trainable(model, services) for model in encoders]
     folders = [folder for folder in (*used, _bundled().get("minilm")) if folder is not None]
     if not folders:
         raise MissingPartError(
@@ -91,18 +92,18 @@ def start_folder(job: TrainingJob, pipeline: Pipeline) -> Path:
     return folders[0]
 
 
-def trainable(model: str) -> Path | None:
+def trainable(model: str, services: Services) -> Path | None:
     """The folder of an encoder that can be trained: bundled, `onnx(path=…)` or `sentence_transformers(model=…)`; None
     for others, such as those behind an endpoint."""
     if model in _bundled():
         return _bundled()[model]
-    stage = spec.make("embed", model)
+    stage = spec.make("embed", model).placed(services.located)
     try:
         if isinstance(stage, SentenceTransformers):
             return stage.folder
     except MissingPartError:  # no library, or no such model here
         return None
-    folder = located(stage.path) if isinstance(stage, Onnx) else None
+    folder = Path(stage.path) if isinstance(stage, Onnx) else None
     return folder if folder and any((folder / name).is_file() for name in _WEIGHTS) else None
 
 

@@ -79,7 +79,7 @@ def fit_encoder(
     need_torch()
     with training_lock(kb.data, job.name):
         material = _Material(kb, None, job, pipeline, report, None, layout)
-        start = start_folder(job, pipeline)
+        start = start_folder(job, pipeline, kb.services)
         work, place = kb.data / "models" / f".{job.name}.training", kb.data / "models" / job.name
         losses = _learn(material, job, start, work, report)
         about = {"name": job.name, "model": job.kind, "surefind": __version__, "corpus": material.view.fingerprint}
@@ -90,7 +90,7 @@ def fit_encoder(
 
 
 def _train(exam: Exam, material: _Material, job: TrainingJob, measure: Measure, progress: OnProgress) -> ModelReport:
-    start = start_folder(job, material.pipeline)
+    start = start_folder(job, material.pipeline, material.kb.services)
     started = time.perf_counter()
     work = material.kb.data / "models" / f".{job.name}.training"
     losses = _learn(material, job, start, work, progress)

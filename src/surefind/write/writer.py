@@ -82,7 +82,7 @@ class Writer:
             stack.callback(self.catalogue.close)
             stack.callback(self.catalogue.end_session)
             self.backend = self._make_backend(self.catalogue)
-            self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses)
+            self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses, self.services)
             self.catalogue.check()
             stack.enter_context(self.reading)
             self._stack = stack.pop_all()

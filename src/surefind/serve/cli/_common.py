@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefind.disk.folders import lead_from, nearest
+from surefind.disk.folders import nearest
 from surefind.errors import StoreError
 from surefind.serve.plain import plain
 from surefind.serve.terminal import clean_streams, escaped, screen
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 def _chosen(context: typer.Context, given: Path) -> Path:
     """Returns the folder given with --kb, else that of the nearest knowledge base, and prints it if it is a parent."""
     source = context.get_parameter_source("kb")
-    folder = given if source and source.name != "DEFAULT" else _nearest(quiet=context.resilient_parsing)
-    lead_from(folder.expanduser())
-    return folder
+    return given if source and source.name != "DEFAULT" else _nearest(quiet=context.resilient_parsing)
 
 
 def _nearest(quiet: bool) -> Path:

@@ -64,15 +64,15 @@ class LocalBackend:
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
         table = self.table(contents, layout)
-        here = [retriever for retriever in needed(retrievers) if not self._elsewhere(retriever)]
+        here = [retriever for retriever in needed(retrievers, services) if not self._elsewhere(retriever)]
         return [
             retriever.name
             for retriever in here
             if self._build_one(contents, layout, table, retriever, services, report)
         ]
 
-    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
-        specs = {PART, *(retriever.index_spec for retriever in needed(retrievers))}
+    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
+        specs = {PART, *(retriever.index_spec(services) for retriever in needed(retrievers, services))}
         recorded = self.rows.indexes()
         self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
 
@@ -133,8 +133,8 @@ class LocalBackend:
         report: OnProgress,
     ) -> bool:
         """Builds the index of one retriever unless a sound one exists. Returns whether it was built."""
-        key = index_key(table.fingerprint, retriever)
-        spec = retriever.index_spec
+        key = index_key(table.fingerprint, retriever, services)
+        spec = retriever.index_spec(services)
         built = not self.parts.sound(key)
         if built:
             what = f"Indexing {retriever.name}"
@@ -143,7 +143,7 @@ class LocalBackend:
             number = self.rows.layout(layout)
             chunks_at = partial(StoredChunks, self.rows, number, table)
             if implements(retriever, Growing):
-                pieces = self._pieces(layout, table, retriever)
+                pieces = self._pieces(layout, table, retriever, services)
                 self.parts.grow(key, len(table), pieces, chunks_at, retriever, services, progress)
             else:
                 reuse = self._reuse(layout, table, retriever, services)
@@ -155,52 +155,55 @@ class LocalBackend:
         self.rows.record_index(key, contents.number, layout, spec)
         return built
 
-    def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
+    def crowded(
+        self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services
+    ) -> list[Retriever]:
         keys = {spec: key for key, *at, spec in self.rows.indexes() if at == [contents, layout]}
         growing = [
             retriever
-            for retriever in needed(retrievers)
-            if implements(retriever, Growing) and retriever.index_spec in keys
+            for retriever in needed(retrievers, services)
+            if implements(retriever, Growing) and retriever.index_spec(services) in keys
         ]
-        return [retriever for retriever in growing if self.parts.crowded(keys[retriever.index_spec])]
+        return [retriever for retriever in growing if self.parts.crowded(keys[retriever.index_spec(services)])]
 
     def compact(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
         table = self.table(contents, layout)
         chunks_at = partial(StoredChunks, self.rows, self.rows.layout(layout), table)
-        crowded = self.crowded(contents.number, layout, retrievers)
+        crowded = self.crowded(contents.number, layout, retrievers, services)
         for retriever in crowded:
             if implements(retriever, Growing):
                 progress = partial(report, f"Merging {retriever.name}")
                 progress(0, len(table))
-                key = index_key(table.fingerprint, retriever)
+                key = index_key(table.fingerprint, retriever, services)
                 merged = self.parts.merge(key, len(table), chunks_at, retriever, services, progress)
                 self.rows.record_index(merged, contents.number, layout, PART)
                 progress(len(table), len(table))
         return [retriever.name for retriever in crowded]
 
-    def _earlier(self, layout: str, retriever: Retriever) -> Iterator[tuple[str, ChunkTable]]:
+    def _earlier(self, layout: str, retriever: Retriever, services: Services) -> Iterator[tuple[str, ChunkTable]]:
         """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:
         reuse only saves time, and building from nothing gives the same index. So are those of interrupted writers,
         whose sets had numbers that were used again."""
+        wanted = retriever.index_spec(services)
         for key, number, cut, spec in reversed(self.rows.indexes()):
-            if cut == layout and spec == retriever.index_spec:
+            if cut == layout and spec == wanted:
                 with contextlib.suppress(CorruptIndexError):
                     table = self._table_of(number, layout)
-                    if key == index_key(table.fingerprint, retriever) and self.indexes.sound(key):
+                    if key == index_key(table.fingerprint, retriever, services) and self.indexes.sound(key):
                         yield key, table
 
-    def _pieces(self, layout: str, table: ChunkTable, retriever: Retriever) -> list[StoredPart]:
+    def _pieces(self, layout: str, table: ChunkTable, retriever: Retriever, services: Services) -> list[StoredPart]:
         """Returns the parts of the newest index with the same spec and layout."""
-        for key, earlier in self._earlier(layout, retriever):
+        for key, earlier in self._earlier(layout, retriever, services):
             with contextlib.suppress(CorruptIndexError):
                 return self.parts.left(key, len(earlier), table.origin(earlier))
         return []
 
     def _reuse(self, layout: str, table: ChunkTable, retriever: Retriever, services: Services) -> Reuse | None:
         """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
-        for key, earlier in self._earlier(layout, retriever):
+        for key, earlier in self._earlier(layout, retriever, services):
             with contextlib.suppress(CorruptIndexError):
                 index: Index = self.indexes.load(key, retriever, services)
                 if len(index) == len(earlier):

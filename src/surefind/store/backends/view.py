@@ -256,7 +256,9 @@ class LocalView:
     # ------------------------------------------------------------ indexes
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
-        return [retriever for retriever in needed(retrievers) if not self._indexes.has(self._key(retriever))]
+        return [
+            retriever for retriever in needed(retrievers, self._services) if not self._indexes.has(self._key(retriever))
+        ]
 
     def ready(self, retrievers: Sequence[Retriever]) -> None:
         for retriever in retrievers:
@@ -265,12 +267,12 @@ class LocalView:
     def warm(self, earlier: View, required: Sequence[Retriever]) -> None:
         if not isinstance(earlier, LocalView):
             return
-        needs = {one.index_spec for one in needed(required)}
+        needs = {used.index_spec(self._services) for used in needed(required, self._services)}
         for retriever in earlier._opened:
             try:
                 self.index(retriever)
             except NotBuiltError:
-                if innermost(retriever).index_spec in needs:
+                if innermost(retriever).index_spec(self._services) in needs:
                     raise
         for access in earlier._masks:
             try:
@@ -312,7 +314,7 @@ class LocalView:
         )
 
     def _key(self, retriever: Retriever) -> str:
-        return index_key(self.fingerprint, retriever)
+        return index_key(self.fingerprint, retriever, self._services)
 
 
 def _chunk(entry: ChunkEntry) -> Chunk:

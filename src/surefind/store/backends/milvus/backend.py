@@ -25,7 +25,7 @@ from surefind.store.backends.milvus.record import (
     longs,
     record_key,
     recorded_set,
-    remote_spec,
+    remote_specs,
     short_hash,
 )
 from surefind.store.backends.milvus.rows import DocumentFields
@@ -33,7 +33,6 @@ from surefind.store.backends.milvus.server import Server
 from surefind.store.backends.milvus.vectors import Making, making
 from surefind.store.backends.milvus.view import MilvusView, check_complete
 from surefind.store.catalogue import Catalogue
-from surefind.store.needs import each_needed
 from surefind.store.table import ChunkTable
 from surefind.store.versions import batched
 
@@ -85,11 +84,13 @@ class MilvusBackend:
     def uncut(self, contents: int, layout: str) -> list[int]:
         return self._local.uncut(contents, layout)
 
-    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> None:
-        self._local.check_ahead(contents, layout, retrievers)
+    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
+        self._local.check_ahead(contents, layout, retrievers, services)
 
-    def crowded(self, contents: int, layout: str, retrievers: Sequence[Retriever]) -> list[Retriever]:
-        return self._local.crowded(contents, layout, retrievers)
+    def crowded(
+        self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services
+    ) -> list[Retriever]:
+        return self._local.crowded(contents, layout, retrievers, services)
 
     def compact(
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
@@ -113,7 +114,7 @@ class MilvusBackend:
         self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
     ) -> list[str]:
         built = self._local.build(contents, layout, retrievers, services, report)
-        remote = {remote_spec(retriever): retriever for retriever in each_needed(retrievers) if is_remote(retriever)}
+        remote = remote_specs(retrievers, services)
         table = self._local.table(contents, layout)
         for spec, retriever in remote.items():
             key = record_key(contents.number, layout, spec)

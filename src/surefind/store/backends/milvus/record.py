@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.disk.arrays import check_length, read_array
-from surefind.protocols import Retriever
+from surefind.protocols import Retriever, Services
 from surefind.store.backends.milvus.expressions import both
 from surefind.store.backends.milvus.words import SetStatistics
+from surefind.store.needs import each_needed
 
 FORMAT = 1
 """The format of rows and records. Increase it when either changes: everything is then written again."""
@@ -29,10 +30,15 @@ def is_remote(retriever: Retriever) -> bool:
     return getattr(retriever, "kind", "") == "retrieve" and retriever.name in ("bm25", "dense")
 
 
-def remote_spec(retriever: Any) -> str:
+def remote_spec(retriever: Any, services: Services) -> str:
     """Returns what a collection depends on besides the layout. For `bm25` also k1 and b, which are in its weights."""
     own = f", k1={retriever.k1}, b={retriever.b}" if retriever.name == "bm25" else ""
-    return f"{_KIND}({retriever.index_spec}{own})@{FORMAT}"
+    return f"{_KIND}({retriever.index_spec(services)}{own})@{FORMAT}"
+
+
+def remote_specs(retrievers: Sequence[Retriever], services: Services) -> dict[str, Retriever]:
+    """Returns the retrievers, of these and the ones they use, whose indexes Milvus holds, by their `remote_spec`."""
+    return {remote_spec(used, services): used for used in each_needed(retrievers) if is_remote(used)}
 
 
 def index_spec_of(spec: str) -> str:

@@ -12,7 +12,7 @@ from surefind.errors import CorruptIndexError, NotBuiltError
 from surefind.protocols import Index, Retriever
 from surefind.store.backends.milvus.expressions import Expressions
 from surefind.store.backends.milvus.indexes import RemoteMask, RemoteVectors, RemoteWords
-from surefind.store.backends.milvus.record import Record, is_remote, record_key, remote_spec
+from surefind.store.backends.milvus.record import Record, is_remote, record_key, remote_spec, remote_specs
 from surefind.store.backends.milvus.server import Server
 from surefind.store.backends.view import LocalView
 from surefind.store.indexes import IndexStore
@@ -45,7 +45,7 @@ class MilvusView(LocalView):
 
     def missing(self, retrievers: Sequence[Retriever]) -> list[Retriever]:
         local = super().missing([retriever for retriever in each_needed(retrievers) if not is_remote(retriever)])
-        remote = {remote_spec(retriever): retriever for retriever in each_needed(retrievers) if is_remote(retriever)}
+        remote = remote_specs(retrievers, self._services)
         return [
             *(retriever for retriever in local if not is_remote(retriever)),
             *(retriever for spec, retriever in remote.items() if not self._there(spec)),
@@ -60,7 +60,7 @@ class MilvusView(LocalView):
         return super()._open(retriever) if wraps or not is_remote(retriever) else self._remote(retriever)
 
     def _remote(self, retriever: Any) -> RemoteWords | RemoteVectors:
-        key = record_key(self._contents, self.layout, remote_spec(retriever))
+        key = record_key(self._contents, self.layout, remote_spec(retriever, self._services))
         if not self._records.has(key):
             raise NotBuiltError(
                 f"Milvus has no index for {retriever} over these documents. Build it with surefind sync (for the "

@@ -18,6 +18,7 @@ from surefind.embed.onnx import Onnx
 from surefind.embed.sentence_transformers import SentenceTransformers
 from surefind.errors import MissingPartError, SurefindError
 from surefind.prompts.values import Calls
+from surefind.protocols import Services
 from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.study.desk import RunContext
@@ -70,7 +71,7 @@ def untuned(desk: RunContext, before: Before) -> list[Contender]:
 
 def tuning_calls(desk: RunContext, before: Before) -> list[Calls]:
     """The most calls: questions and triplets about the passages of both sizes. GPL reads the same questions."""
-    if _why_not(encoders(desk, before)[0]):
+    if _why_not(encoders(desk, before)[0], desk.kb.services):
         return []
     texts = [len(document.text) for document in desk.kb.documents(desk.access)]
     tokens, documents = sum(texts) // _TOKENS, len(texts)
@@ -91,7 +92,7 @@ def fine_tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) ->
     made: list[Contender] = []
     for row, (encoder, way, size) in wanted.items():
         why = "" if desk.options.llm or "llm" not in way.sources else NEEDS_LLM
-        why = why or _why_not(encoder)
+        why = why or _why_not(encoder, desk.kb.services)
         trained = why or _trained(desk, row, encoder, way, size)
         if isinstance(trained, str):
             left_out[row] = trained
@@ -121,13 +122,13 @@ def _trained(desk: RunContext, row: str, encoder: str, way: _Way, size: int) -> 
     return Contender(row, Pipeline.parse(str(Dense(str(spec))), row), Layout.read(layout))
 
 
-def _why_not(encoder: str) -> str:
+def _why_not(encoder: str, services: Services) -> str:
     """Why an encoder cannot be trained here; "" if it can."""
     try:
         need_torch()
     except MissingPartError as error:
         return f"left out: {str(error).rstrip('.')}"
-    if trainable(encoder) is None:
+    if trainable(encoder, services) is None:
         return f"left out: {encoder} cannot be trained here: it is neither bundled nor a folder with weights"
     return ""
 
