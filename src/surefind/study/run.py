@@ -184,7 +184,7 @@ def _stamps(desk: RunContext, contender: Contender) -> Iterator[str]:
     layout, pipeline = contender.layout, contender.pipeline
     stages = (*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ()))
     asked = [partial(declared(stage).stamp, desk.services) for stage in stages]
-    for ask in (*asked, *(partial(identity, retriever) for retriever in pipeline.retrieve)):
+    for ask in (*asked, *(partial(identity, retriever, desk.services) for retriever in pipeline.retrieve)):
         with contextlib.suppress(SurefindError, OSError):  # what is not set up fails when it runs, with its own message
             yield ask()
 
