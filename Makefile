@@ -7,6 +7,7 @@
 # make milvus        the tests of the milvus backend, with milvus-lite
 # make ray           the tests of bulk work on Ray, on a cluster of two nodes on this machine
 # make browser       the tests that drive the pages with a real Chromium, which must be installed
+# make walk          every command of every page of the documentation
 # make growth        the tests that time grows with the size of the input, and not with its square
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
 # make lock          write constraints.txt again, with the newest versions
@@ -29,7 +30,7 @@ endif
 ENVIRONMENT := PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/environment.sh
 
 .PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs pythons frameworks milvus ray browser \
-  growth faults lock clean
+  growth walk faults lock clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -44,7 +45,7 @@ test:
 test-all: test test-rest
 
 # What cannot be installed is an error here.
-test-rest: pythons growth browser frameworks milvus ray
+test-rest: pythons growth walk browser frameworks milvus ray
 
 test-latest:
 	rm -rf .venv-latest
@@ -83,8 +84,8 @@ browser: $(DEV)
 	@command -v chromium > /dev/null || { echo 'There is no chromium here. Install it: apt install chromium'; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m browser
 
-growth: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m growth
+growth walk: $(DEV)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m $@
 
 # The packages of frameworks, Milvus and Ray are large, and few users need them. The SDKs of agents refuse a version that
 # constraints.txt has (websockets), so they have an environment of their own.
