@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -75,10 +76,8 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     spans = [list(_spans(text)) for text in texts]
     if not wanted:
         return spans, [[0.0] * len(cut) for cut in spans]
-    roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
-    shared = [
-        [_shared(text[start:end], wanted, roots) for start, end in cut] for text, cut in zip(texts, spans, strict=True)
-    ]
+    roots = _any_of(term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted)
+    shared = [_shared(text, cut, wanted, roots) for text, cut in zip(texts, spans, strict=True)]
     counts = Counter(term for row in shared for terms in row for term in terms)
     n = sum(map(len, spans))
     mean = sum(end - start for cut in spans for start, end in cut) / max(1, n)
@@ -92,16 +91,33 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     ]
 
 
-def _shared(sentence: str, wanted: set[str], roots: Sequence[str]) -> set[str]:
-    """Returns the wanted terms of a sentence. Most sentences have none, and cost only a search for the letters."""
-    tokens = _ANALYZER.tokens(sentence) if not sentence.isascii() or _has(sentence, roots) else []
-    near = (token for token in tokens if not token.isascii() or _has(token, roots))
-    return wanted.intersection(term for token in near for term in _ANALYZER.terms(token))
+def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: re.Pattern[str]) -> list[set[str]]:
+    """Returns the wanted terms of each sentence of a text. Most sentences have none, and cost only a search for the
+    letters."""
+    folded = text.lower() if text.isascii() else ""
+    rows: list[set[str]] = []
+    for start, end in cut:
+        if folded and not roots.search(folded, start, end):
+            rows.append(set())
+            continue
+        tokens = dict.fromkeys(_ANALYZER.tokens(text[start:end]))
+        near = [token for token in tokens if not wanted.isdisjoint(_terms(token)) and _has(token, roots)]
+        rows.append(wanted.intersection(term for token in near for term in _terms(token)))
+    return rows
 
 
-def _has(text: str, roots: Sequence[str]) -> bool:
-    folded = text.lower()
-    return any(root in folded for root in roots)
+def _has(token: str, roots: re.Pattern[str]) -> bool:
+    return not token.isascii() or roots.search(token.lower()) is not None
+
+
+def _any_of(roots: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, sorted(set(roots)))))
+
+
+@lru_cache(maxsize=20_000)
+def _terms(token: str) -> tuple[str, ...]:
+    """The terms of a token. The words of an answer are those of other answers."""
+    return _ANALYZER.terms(token)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
