@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
@@ -76,7 +76,7 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     spans = [list(_spans(text)) for text in texts]
     if not wanted:
         return spans, [[0.0] * len(cut) for cut in spans]
-    roots = _any_of(term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted)
+    roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
     shared = [_shared(text, cut, wanted, roots) for text, cut in zip(texts, spans, strict=True)]
     counts = Counter(term for row in shared for terms in row for term in terms)
     n = sum(map(len, spans))
@@ -91,27 +91,26 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     ]
 
 
-def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: re.Pattern[str]) -> list[set[str]]:
+def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: Sequence[str]) -> list[set[str]]:
     """Returns the wanted terms of each sentence of a text. Most sentences have none, and cost only a search for the
     letters."""
-    folded = text.lower() if text.isascii() else ""
     rows: list[set[str]] = []
     for start, end in cut:
-        if folded and not roots.search(folded, start, end):
+        sentence = text[start:end]
+        if not _has(sentence, roots):
             rows.append(set())
             continue
-        tokens = dict.fromkeys(_ANALYZER.tokens(text[start:end]))
+        tokens = dict.fromkeys(_ANALYZER.tokens(sentence))
         near = [token for token in tokens if not wanted.isdisjoint(_terms(token)) and _has(token, roots)]
         rows.append(wanted.intersection(term for token in near for term in _terms(token)))
     return rows
 
 
-def _has(token: str, roots: re.Pattern[str]) -> bool:
-    return not token.isascii() or roots.search(token.lower()) is not None
-
-
-def _any_of(roots: Iterable[str]) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, sorted(set(roots)))))
+def _has(text: str, roots: Sequence[str]) -> bool:
+    """Returns whether a text may have a wanted term. Letters other than ASCII may have been folded in the terms."""
+    if not text.isascii():
+        return True
+    return any(map(text.lower().__contains__, roots))
 
 
 @lru_cache(maxsize=20_000)

@@ -232,7 +232,8 @@ def _readable(reader: Searcher, caller: Caller) -> set[str]:
     return {document_id for document_id, _ in reader.view.readable(caller.access())}
 
 
-def _service_of(request: Request) -> Service:
+async def _service_of(request: Request) -> Service:
+    """Returns the service. FastAPI calls a plain function in a thread, which costs more than all that this does."""
     service: Service = request.app.state.service
     return service
 
