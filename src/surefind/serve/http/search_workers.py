@@ -124,7 +124,7 @@ class SearchWorkers:
     ) -> SearchResult:
         """Does what `reader.search` does, in a process if one is ready for it. `settings` are those of now."""
         arguments = query, access, pipeline, *rest
-        with self._counted():
+        with self.counted():
             slot = self._taken(reader, settings) if self._serves(pipeline, settings) else None
             if slot is None:
                 return reader.search(*arguments)
@@ -140,6 +140,11 @@ class SearchWorkers:
         """Returns the processes that run."""
         with self._changed:
             return [slot.process.pid for slot in self._slots if slot.process is not None]
+
+    def ready_for(self, reader: Searcher) -> int:
+        """Returns how many processes have a reader open."""
+        with self._changed:
+            return sum(slot.opened == self._numbers.get(reader) for slot in self._slots)
 
     def close(self) -> None:
         """Ends all processes."""
@@ -157,7 +162,8 @@ class SearchWorkers:
         return self._begun and local and not pipeline.rerank and not pipeline.asks_llm
 
     @contextmanager
-    def _counted(self) -> Iterator[None]:
+    def counted(self) -> Iterator[None]:
+        """Counts a search until the end of the block. The processes start when there are two."""
         with self._changed:
             self._searching += 1
             self._begun = self._begun or self._searching > 1
