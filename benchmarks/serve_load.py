@@ -222,9 +222,7 @@ def load(clients: int, seconds: float, cache_mb: int, known: Path | None, confid
         shown[generation] = number
     wrong = [(g, n) for g, n in ticks if shown.get(g) != n]
     rate = len(times) / seconds
-    print(
-        f"{clients} clients for {seconds:.0f} s, {len(times):,} searches, {rate:.1f} a second, cache {cache_mb} MB, {confidence}"
-    )
+    print(f"{clients} clients for {seconds:.0f} s, {len(times):,} searches, {rate:.1f} a second, cache {cache_mb} MB")
     print(f"answers: {dict(sorted(seen.items()))}")
     seen_by = len({generation for generation, _ in ticks})
     print(f"generations: {len(shown)}, seen by clients: {seen_by}; wrong or mixed: {len(wrong)} {wrong[:5]}")
@@ -286,9 +284,8 @@ def rate(clients: int, seconds: float, known: Path | None, confidence: str, work
     print(f"{clients} clients for {took:.0f} s, confidence {confidence}: {n / took:.1f} searches a second")
     print(f"search over HTTP: p50 {percentile(times, 50):.0f} ms, p95 {percentile(times, 95):.0f} ms")
     print(f"CPU time of a search: server {served / n * 1000:.1f} ms, client {client / n * 1000:.2f} ms")
-    print(
-        f"cores: server {served / took:.2f}, client {client / took:.2f}, others {(machine - served - client) / took:.2f}"
-    )
+    others = machine - served - client
+    print(f"cores: server {served / took:.2f}, client {client / took:.2f}, others {others / took:.2f}")
     for process, (rss, pss) in memory.items():
         print(f"  process {process}: {used[process] / took:.2f} cores, RSS {rss} MB, PSS {pss} MB")
 

@@ -124,7 +124,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     starts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     for start, end in pairwise(starts):
         for first, last in sentence_spans(text, start, end):
-            inner = text[first:last]
-            left = first + len(inner) - len(inner.lstrip())
-            if inner.strip() and not inner.lstrip().startswith("#"):
-                yield left, left + len(inner.strip())
+            inner = text[first:last].lstrip()
+            left, bare = last - len(inner), inner.rstrip()
+            if bare and not bare.startswith("#"):
+                yield left, left + len(bare)
