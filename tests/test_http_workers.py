@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -72,8 +73,14 @@ def begun(workers: SearchWorkers, kb: KnowledgeBase) -> SearchWorkers:
 
 
 def asked(workers: SearchWorkers, kb: KnowledgeBase, query: str, access: Access | None = None) -> SearchResult:
-    given = query, access or Access.public(), kb.pipeline(), 10, 0, Extent(), 0.0, "quick"
-    return workers.search(kb.reader(), kb.settings, *given)
+    return found(workers, kb, kb.reader(), query, access or Access.public())
+
+
+def found(
+    workers: SearchWorkers, kb: KnowledgeBase, reader: Searcher, query: str = "wire3", access: Access | None = None
+) -> SearchResult:
+    rights = access or Access.public()
+    return workers.search(reader, kb.settings, query, rights, kb.pipeline(), 10, 0, Extent(), 0.0, "quick")
 
 
 def wait_until(met: Callable[[], Any]) -> None:
@@ -167,11 +174,10 @@ def test_an_answer_is_of_the_generation_that_it_names(tmp_path: Path, monkeypatc
             home.sync()
             kb.refresh()
             begun(workers, kb)
-            given = "wire3", Access.public(), kb.pipeline(), 1, 0, Extent(), 0.0, "quick"
-            old = workers.search(before, kb.settings, *given)  # the server does it: the processes have left it behind
+            old = found(workers, kb, before)  # the server does it: the processes have left it behind
             assert (old.generation, "newword" in old.hits[0].text) == (before.generation, False)
             monkeypatch.setattr(Searcher, "search", None)
-            new = workers.search(kb.reader(), kb.settings, *given)
+            new = found(workers, kb, kb.reader())
             assert (new.generation, "newword" in new.hits[0].text) == (kb.reader().generation, True)
         finally:
             workers.close()
@@ -208,10 +214,12 @@ def test_no_process_outlives_the_server(bank: Home, number: int) -> None:
         threads = [threading.Thread(target=search_until, args=(server, stop)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        wait_until(lambda: len(children(server)) == 2)
-        stop.set()
-        for thread in threads:
-            thread.join()
+        try:
+            wait_until(lambda: len(children(server)) == 2)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
         pids = children(server)
         server.process.send_signal(number)
         server.process.wait(PATIENCE)
@@ -221,9 +229,12 @@ def test_no_process_outlives_the_server(bank: Home, number: int) -> None:
 
 def search_until(server: Served, stop: threading.Event) -> None:
     with server.client() as client:
-        while not stop.is_set():
+        for n in count():  # new words each time, because answers are cached
+            if stop.is_set():
+                return
+            given = {"query": f"wire3 {n} {threading.get_ident()}", "confidence": "quick"}
             with suppress(httpx.TransportError):
-                assert client.get("/v1/search", params={"query": "wire3"}).status_code == 200
+                assert client.get("/v1/search", params=given).status_code == 200
 
 
 def children(server: Served) -> list[int]:

@@ -5,8 +5,11 @@ of one search, with the groups of the caller among them, and the number of the r
 It answers only from the reader with this number, so that an answer is of the generation that it names.
 
 They start when two searches run at once for the first time. The server searches itself as long as no process has opened
-its reader: at the start, and for a moment after each new generation. It also searches itself on earlier generations,
-and with stages that may ask a service: a budget is counted in one place.
+its reader: at the start, and for a moment after each new generation. It also searches itself
+
+- on earlier generations;
+- with stages that may ask a service, since a budget is counted in one place;
+- with models that read passages: they use all cores from one process, and each process would load them again.
 
 A process that ends or hangs is replaced. Its search is done again, once, by another process, and never by the server:
 the search may be what ended the process.
@@ -14,6 +17,7 @@ the search may be what ended the process.
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import threading
@@ -28,11 +32,13 @@ from weakref import WeakKeyDictionary
 
 from surefind.access import Access
 from surefind.errors import CorruptIndexError, SurefindError
+from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher
 from surefind.settings.config import Settings
-from surefind.types import SearchResult
+from surefind.types import Effort, SearchResult
 
+LOG = logging.getLogger("surefind.serve")
 OPEN_SECONDS = 300.0
 """Seconds that a process has to start and to open a generation."""
 PAUSE_SECONDS = 1.0
@@ -48,6 +54,12 @@ class LostWorkerError(SurefindError):
 def needs_no_service(stage: object) -> bool:
     """Returns whether a retriever is one of the bundled ones, which ask no other server and cost nothing."""
     return str(stage).startswith(_BUNDLED)
+
+
+def _is_local(pipeline: Pipeline, settings: Settings) -> bool:
+    """Returns whether a search asks no other server, and needs no model that is large."""
+    bundled = all(map(needs_no_service, pipeline.retrieve)) and not pipeline.rerank
+    return bundled and settings.store.backend == "local" and not pipeline.asks_llm
 
 
 class WorkerProcess:
@@ -120,12 +132,24 @@ class SearchWorkers:
         self._closed = False
 
     def search(
-        self, reader: Searcher, settings: Settings, query: str, access: Access, pipeline: Pipeline, *rest: Any
+        self,
+        reader: Searcher,
+        settings: Settings,
+        query: str,
+        access: Access,
+        pipeline: Pipeline,
+        k: int,
+        offset: int,
+        extent: Extent,
+        min_confidence: float,
+        confidence: Effort,
     ) -> SearchResult:
         """Does what `reader.search` does, in a process if one is ready for it. `settings` are those of now."""
-        arguments = query, access, pipeline, *rest
+        arguments = query, access, pipeline, k, offset, extent, min_confidence, confidence
+        if confidence == "read" or not _is_local(pipeline, settings):
+            return reader.search(*arguments)
         with self.counted():
-            slot = self._taken(reader, settings) if self._serves(pipeline, settings) else None
+            slot = self._taken(reader, settings)
             if slot is None:
                 return reader.search(*arguments)
             try:
@@ -156,10 +180,6 @@ class SearchWorkers:
             self._changed.notify_all()
         for process in processes:
             process.stop()
-
-    def _serves(self, pipeline: Pipeline, settings: Settings) -> bool:
-        local = settings.store.backend == "local" and all(map(needs_no_service, pipeline.retrieve))
-        return self._begun and local and not pipeline.rerank and not pipeline.asks_llm
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -195,7 +215,7 @@ class SearchWorkers:
         are free begin to open it."""
         with self._changed:
             number = self._number_of(reader)
-            while not self._closed:
+            while self._begun and not self._closed:
                 if reader.generation >= self._newest:
                     self._newest = reader.generation
                     self._prepare(number, reader.generation, settings)
@@ -220,6 +240,7 @@ class SearchWorkers:
         for slot in self._slots:
             if not slot.busy and number > slot.tried and time.monotonic() >= slot.rests_until:
                 slot.busy, slot.tried = True, number
+                slot.opened = 0  # searches on the reader before do not wait for this
                 arguments = slot, number, generation, settings
                 threading.Thread(target=self._open, args=arguments, name="surefind-worker", daemon=True).start()
 
@@ -236,8 +257,8 @@ class SearchWorkers:
             slot.opened = number
         except (LostWorkerError, TimeoutError, OSError):
             self._lose(slot)
-        except Exception:  # the generation is no longer kept, or cannot be read: the server says so itself
-            slot.opened = 0
+        except Exception as error:  # the generation is no longer kept, or cannot be read: the server says so itself
+            LOG.warning("A process that searches cannot open generation %s: %s", generation, error)
         finally:
             self._give_back(slot)
 
