@@ -18,6 +18,7 @@ the search may be what ended the process.
 from __future__ import annotations
 
 import logging
+import pickle
 import subprocess
 import sys
 import threading
@@ -84,7 +85,7 @@ class WorkerProcess:
         """Returns the answer to a request, or raises the error that the process answers with. Raises `LostWorkerError`
         if it has ended, and `TimeoutError` if it does not answer in time."""
         try:
-            self._pipe.send(request)
+            self._pipe.send_bytes(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
             if not self._pipe.poll(seconds):
                 raise TimeoutError(f"A process of the server did not answer within {seconds:g} s.")
             kind, value = self._pipe.recv()
