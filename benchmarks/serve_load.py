@@ -1,13 +1,17 @@
 """Measures `surefind serve`: many clients at once, malformed requests, overhead, start.
 
     python benchmarks/serve_load.py load --clients 200 --seconds 60
+    python benchmarks/serve_load.py rate --clients 50 --seconds 20 --confidence quick --workers 2
+    python benchmarks/serve_load.py same --requests 100
     python benchmarks/serve_load.py malformed --requests 10000
     python benchmarks/serve_load.py overhead
     python benchmarks/serve_load.py start
 
 Each makes the sample's knowledge base in a temporary folder, and starts a server on the loopback. `load` mixes searches
 and uploads while another process publishes a new generation every five seconds. Every answer is checked: the text of
-the changing document must be that of the generation that the answer names, and no restricted text may be in it.
+the changing document must be that of the generation that the answer names, and no restricted text may be in it. `rate`
+only searches, and also says how much time of the processors and how much memory each process takes: clients share the
+cores with the server. `same` compares the answers with and without processes that search.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import asyncio
 import contextlib
 import json
 import multiprocessing
+import os
 import random
 import re
 import socket
@@ -28,6 +33,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from surefind.access import Access
@@ -63,14 +69,22 @@ def tick(folder: Path, number: int) -> None:
 
 
 @contextlib.contextmanager
-def server(folder: Path, cache_mb: int = 0) -> Iterator[int]:
-    (folder / "surefind.toml").write_text(f"[serve]\ncache_mb = {cache_mb}\nqueue = 2000\n")
+def server(folder: Path, cache_mb: int = 0, workers: int | None = None) -> Iterator[int]:
+    with server_process(folder, cache_mb, workers) as (port, _):
+        yield port
+
+
+@contextlib.contextmanager
+def server_process(folder: Path, cache_mb: int, workers: int | None) -> Iterator[tuple[int, int]]:
+    """Runs a server, and yields its port and the id of its process."""
+    lines = [f"cache_mb = {cache_mb}", "queue = 2000", *([] if workers is None else [f"workers = {workers}"])]
+    (folder / "surefind.toml").write_text("\n".join(["[serve]", *lines, ""]))
     log = folder / "serve.log"
     with log.open("w") as file:
         words = [sys.executable, "-m", "surefind", "serve", "--kb", str(folder), "--port", "0"]
         process = subprocess.Popen(words, stderr=file, stdout=file)
     try:
-        yield port_of(log)
+        yield port_of(log), process.pid
     finally:
         process.terminate()
         process.wait(40)
@@ -148,6 +162,7 @@ async def client(
     times: list[float],
     seen: Counter[str],
     ticks: set[tuple[int, int]],
+    more: str,
 ) -> None:
     draw = random.Random(seed)
     line = Line(port)
@@ -160,7 +175,7 @@ async def client(
             seen[f"upload {status}"] += 1
             continue
         query = TICK if chance < 0.3 else draw.choice(questions)
-        status, body = await line.send("GET", f"/v1/search?k=5&query={quote(query)}")
+        status, body = await line.send("GET", f"/v1/search?k=5{more}&query={quote(query)}")
         times.append(time.perf_counter() - began)
         seen[f"search {status}"] += 1
         if SECRET.encode() in body:
@@ -176,29 +191,30 @@ async def client(
 
 
 async def all_clients(
-    port: int, clients: int, seconds: float, questions: list[str]
+    port: int, clients: int, seconds: float, questions: list[str], more: str
 ) -> tuple[list[float], Counter[str], set[tuple[int, int]]]:
     times: list[float] = []
     seen: Counter[str] = Counter()
     ticks: set[tuple[int, int]] = set()
     ends = time.monotonic() + seconds
-    await asyncio.gather(*(client(port, ends, questions, seed, times, seen, ticks) for seed in range(clients)))
+    await asyncio.gather(*(client(port, ends, questions, seed, times, seen, ticks, more) for seed in range(clients)))
     return times, seen, ticks
 
 
-def load(clients: int, seconds: float, cache_mb: int, known: Path | None) -> None:
+def load(clients: int, seconds: float, cache_mb: int, known: Path | None, confidence: str, workers: int | None) -> None:
+    more = f"&confidence={confidence}"
     questions = [query for query, _ in _questions()]
     with knowledge_base(known) as folder:
         with KnowledgeBase.open(folder) as kb:
-            own = engine(kb, questions)
+            own = engine(kb, questions, confidence)
             first = kb.reader().generation
         now = int(re.findall(r"number(\d+)", (folder / "more" / "tick.md").read_text())[0])
         rows: multiprocessing.Queue[tuple[int, int]] = multiprocessing.Queue()
-        with server(folder, cache_mb) as port:
-            asyncio.run(all_clients(port, 2, 2, questions))  # everything is loaded
+        with server(folder, cache_mb, workers) as port:
+            asyncio.run(all_clients(port, 4, 4, questions, more))  # everything is loaded
             writer = multiprocessing.Process(target=publish, args=(folder, seconds, now, rows))
             writer.start()
-            times, seen, ticks = asyncio.run(all_clients(port, clients, seconds, questions))
+            times, seen, ticks = asyncio.run(all_clients(port, clients, seconds, questions, more))
             writer.join()
     shown: dict[int, int] = {first: now}
     while not rows.empty():
@@ -215,11 +231,11 @@ def load(clients: int, seconds: float, cache_mb: int, known: Path | None) -> Non
     print(f"engine alone could answer {2000 / statistics.mean(own) / 1000:.0f} a second on two cores")
 
 
-def engine(kb: KnowledgeBase, questions: list[str], n: int = 200) -> list[float]:
+def engine(kb: KnowledgeBase, questions: list[str], confidence: Any, n: int = 200) -> list[float]:
     times = []
     for i in range(n + 10):
         began = time.perf_counter()
-        kb.search(questions[i % len(questions)], Access.public(), 5)
+        kb.search(questions[i % len(questions)], Access.public(), 5, confidence=confidence)
         times.append(time.perf_counter() - began)
     return times[10:]
 
@@ -231,6 +247,99 @@ def percentile(times: list[float], p: float) -> float:
 def _questions() -> list[tuple[str, str]]:
     rows = [json.loads(line) for line in sample_questions().read_text(encoding="utf-8").splitlines() if line.strip()]
     return [(row["query"], str(row.get("id", ""))) for row in rows]
+
+
+# ---------------------------------------------------------------- rate, same
+
+
+def rate(clients: int, seconds: float, known: Path | None, confidence: str, workers: int | None) -> None:
+    """Searches only, and says what each process took."""
+    questions = [query for query, _ in _questions()]
+    times: list[float] = []
+
+    async def ask(port: int, ends: float, seed: int) -> None:
+        draw, line = random.Random(seed), Line(port)
+        while time.monotonic() < ends:
+            began = time.perf_counter()
+            query = quote(draw.choice(questions))
+            status, _ = await line.send("GET", f"/v1/search?k=5&confidence={confidence}&query={query}")
+            assert status == 200, status
+            times.append(time.perf_counter() - began)
+        line.close()
+
+    async def all_of(port: int, number: int, seconds: float) -> None:
+        ends = time.monotonic() + seconds
+        await asyncio.gather(*(ask(port, ends, seed) for seed in range(number)))
+
+    with knowledge_base(known) as folder, server_process(folder, 0, workers) as (port, pid):
+        asyncio.run(all_of(port, 4, 4))  # everything is loaded
+        times.clear()
+        before = {process: cpu_seconds(process) for process in tree(pid)}
+        own, machine, began = time.process_time(), busy_seconds(), time.monotonic()
+        asyncio.run(all_of(port, clients, seconds))
+        took, client, machine = time.monotonic() - began, time.process_time() - own, busy_seconds() - machine
+        used = {process: cpu_seconds(process) - before.get(process, 0.0) for process in tree(pid)}
+        memory = {process: megabytes(process) for process in used}
+    n, served = len(times), sum(used.values())
+    print(f"{clients} clients for {took:.0f} s, confidence {confidence}: {n / took:.1f} searches a second")
+    print(f"search over HTTP: p50 {percentile(times, 50):.0f} ms, p95 {percentile(times, 95):.0f} ms")
+    print(f"CPU time of a search: server {served / n * 1000:.1f} ms, client {client / n * 1000:.2f} ms")
+    others = machine - served - client
+    print(f"cores: server {served / took:.2f}, client {client / took:.2f}, others {others / took:.2f}")
+    for process, (rss, pss) in memory.items():
+        print(f"  process {process}: {used[process] / took:.2f} cores, RSS {rss} MB, PSS {pss} MB")
+
+
+def tree(pid: int) -> list[int]:
+    """Returns a process and its children (Linux)."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [pid, *(int(child) for task in tasks for child in (task / "children").read_text().split())]
+
+
+def cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def busy_seconds() -> float:
+    """Returns the time that all processors of the machine have worked."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def megabytes(pid: int) -> tuple[int, int]:
+    """Returns the memory of a process, and its share of what it has together with others."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    rss, pss = (int(re.findall(rf"{name}:\s+(\d+)", text)[0]) // 1024 for name in ("Rss", "Pss"))
+    return rss, pss
+
+
+def same(requests: int, known: Path | None) -> None:
+    """Asks the same questions of servers with and without processes that search, and compares the bytes."""
+    questions = [query for query, _ in _questions()][:requests]
+
+    async def answers(port: int) -> list[bytes]:
+        async def ask(query: str, effort: str) -> bytes:
+            line = Line(port)
+            _, body = await line.send("GET", f"/v1/search?confidence={effort}&query={quote(query)}")
+            line.close()
+            return re.sub(rb'"ms":[0-9.e-]+', b'"ms":0', body)
+
+        kinds = [(query, "quick") for query in questions] + [(query, "read") for query in questions[:10]]
+        rows: list[bytes] = []
+        for at in range(0, len(kinds), 4):
+            rows += await asyncio.gather(*(ask(*kind) for kind in kinds[at : at + 4]))
+        return rows
+
+    found: list[list[bytes]] = []
+    with knowledge_base(known) as folder:
+        for workers in (0, 2):
+            with server_process(folder, 0, workers) as (port, pid):
+                asyncio.run(answers(port))
+                found.append(asyncio.run(answers(port)))
+                print(f"workers = {workers}: {len(found[-1])} answers by {len(tree(pid))} processes")
+    different = sum(a != b for a, b in zip(*found, strict=True))
+    print(f"different answers: {different}")
 
 
 # ---------------------------------------------------------------- overhead, start
@@ -248,9 +357,9 @@ def overhead(known: Path | None) -> None:
             for i in range(320):
                 query = questions[i % len(questions)]
                 began = time.perf_counter()
-                kb.search(query, Access.public(), 10)
+                kb.search(query, Access.public(), 10, confidence="quick")
                 middle = time.perf_counter()
-                await line.send("GET", f"/v1/search?query={quote(query)}")
+                await line.send("GET", f"/v1/search?confidence=quick&query={quote(query)}")
                 end = time.perf_counter()
                 if i >= 20:
                     here.append(middle - began)
@@ -389,16 +498,22 @@ def malformed(requests: int, seed: int, known: Path | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["load", "malformed", "overhead", "start"])
+    parser.add_argument("what", choices=["load", "rate", "same", "malformed", "overhead", "start"])
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--cache-mb", type=int, default=0)
     parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--confidence", choices=["off", "quick", "read"], default="quick")
+    parser.add_argument("--workers", type=int, help="processes that search; the server's default if left out")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kb", type=Path, help="a folder that keeps the knowledge base for the next run")
     given = parser.parse_args()
     if given.what == "load":
-        load(given.clients, given.seconds, given.cache_mb, given.kb)
+        load(given.clients, given.seconds, given.cache_mb, given.kb, given.confidence, given.workers)
+    elif given.what == "rate":
+        rate(given.clients, given.seconds, given.kb, given.confidence, given.workers)
+    elif given.what == "same":
+        same(given.requests, given.kb)
     elif given.what == "malformed":
         malformed(given.requests, given.seed, given.kb)
     elif given.what == "overhead":

@@ -227,12 +227,21 @@ class Postings:
         for q in range(len(queries)):
             wanted = np.maximum(ids[q], 0)
             norm = k1 * (1 - b + b * self.lengths[wanted] / self.statistics.average)
-            for i in range(offsets[q], offsets[q + 1]):
-                start, end = self.starts[terms[i]], self.starts[terms[i] + 1]
-                at = np.minimum(np.searchsorted(self.docs[start:end], wanted), end - start - 1)
-                tf = np.where(self.docs[start + at] == wanted, self.shape_tfs[self.shapes[start + at]], 0)
-                scores[q] += weights[i] * tf / np.maximum(tf + norm, 1)  # tf is 0 or at least 1
+            own = slice(offsets[q], offsets[q + 1])
+            at = self._places(terms[own], wanted)
+            tf = np.where(self.docs[at] == wanted, self.shape_tfs[self.shapes[at]], 0)
+            for gain in weights[own, None] * tf / np.maximum(tf + norm, 1):  # tf is 0 or at least 1
+                scores[q] += gain
         return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
+
+    def _places(self, terms: IntArray, chunks: IdArray) -> IdArray:
+        """Where the postings of each term have these chunks, or would have them: (terms, chunks)."""
+        places = np.empty((len(terms), len(chunks)), np.int64)
+        for row, term in enumerate(terms.tolist()):
+            start, end = int(self.starts[term]), int(self.starts[term + 1])
+            np.minimum(np.searchsorted(self.docs[start:end], chunks), end - start - 1, out=places[row])
+            places[row] += start
+        return places
 
     def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
         words = Words(self.terms_of_token, lambda term: self.occurs(term, allow), self.weight, self.statistics.chunks)

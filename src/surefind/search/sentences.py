@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -76,9 +77,7 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     if not wanted:
         return spans, [[0.0] * len(cut) for cut in spans]
     roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
-    shared = [
-        [_shared(text[start:end], wanted, roots) for start, end in cut] for text, cut in zip(texts, spans, strict=True)
-    ]
+    shared = [_shared(text, cut, wanted, roots) for text, cut in zip(texts, spans, strict=True)]
     counts = Counter(term for row in shared for terms in row for term in terms)
     n = sum(map(len, spans))
     mean = sum(end - start for cut in spans for start, end in cut) / max(1, n)
@@ -92,16 +91,32 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]
     ]
 
 
-def _shared(sentence: str, wanted: set[str], roots: Sequence[str]) -> set[str]:
-    """Returns the wanted terms of a sentence. Most sentences have none, and cost only a search for the letters."""
-    tokens = _ANALYZER.tokens(sentence) if not sentence.isascii() or _has(sentence, roots) else []
-    near = (token for token in tokens if not token.isascii() or _has(token, roots))
-    return wanted.intersection(term for token in near for term in _ANALYZER.terms(token))
+def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: Sequence[str]) -> list[set[str]]:
+    """Returns the wanted terms of each sentence of a text. Most sentences have none, and cost only a search for the
+    letters."""
+    rows: list[set[str]] = []
+    for start, end in cut:
+        sentence = text[start:end]
+        if not _has(sentence, roots):
+            rows.append(set())
+            continue
+        tokens = dict.fromkeys(_ANALYZER.tokens(sentence))
+        near = [token for token in tokens if not wanted.isdisjoint(_terms(token)) and _has(token, roots)]
+        rows.append(wanted.intersection(term for token in near for term in _terms(token)))
+    return rows
 
 
 def _has(text: str, roots: Sequence[str]) -> bool:
-    folded = text.lower()
-    return any(root in folded for root in roots)
+    """Returns whether a text may have a wanted term. Letters other than ASCII may have been folded in the terms."""
+    if not text.isascii():
+        return True
+    return any(map(text.lower().__contains__, roots))
+
+
+@lru_cache(maxsize=20_000)
+def _terms(token: str) -> tuple[str, ...]:
+    """The terms of a token. The words of an answer are those of other answers."""
+    return _ANALYZER.terms(token)
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
@@ -109,7 +124,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
     starts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     for start, end in pairwise(starts):
         for first, last in sentence_spans(text, start, end):
-            inner = text[first:last]
-            left = first + len(inner) - len(inner.lstrip())
-            if inner.strip() and not inner.lstrip().startswith("#"):
-                yield left, left + len(inner.strip())
+            inner = text[first:last].lstrip()
+            left, bare = last - len(inner), inner.rstrip()
+            if bare and not bare.startswith("#"):
+                yield left, left + len(bare)

@@ -50,6 +50,8 @@ class ServeSettings:
     """The size of a request's body, except uploads: these may have `max_file_mb` below [sync]."""
     timeout: float = 30.0
     """Seconds for a request, at most."""
+    workers: int = min(usable_cores(), 8)
+    """Processes that search, once two searches run at the same time; with 0 or 1, the server searches itself."""
     concurrency: int = 0
     """Requests that are worked on at once; 0 for two for each core."""
     queue: int = 1_000
@@ -71,7 +73,7 @@ class ServeSettings:
     oidc: Oidc | None = None
 
     @property
-    def workers(self) -> int:
+    def threads(self) -> int:
         return self.concurrency or 2 * usable_cores()
 
     @property
@@ -98,7 +100,7 @@ def _checked(key: str, value: Any, default: Any) -> Any:
     wanted: Any = (int, float) if isinstance(default, float) else (type(default),)
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise ConfigError(f"{key} below [serve] must be {'text' if wanted == (str,) else 'a number'}, not {value!r}.")
-    least = 0 if key in ("concurrency", "heavy", "requests_per_minute", "cache_mb", "port") else 1
+    least = 0 if key in ("workers", "concurrency", "heavy", "requests_per_minute", "cache_mb", "port") else 1
     if not isinstance(value, str) and value < least:
         raise ConfigError(f"{key} below [serve] must be at least {least}, not {value}.")
     if key == "port" and value > 65_535:

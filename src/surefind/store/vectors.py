@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -43,13 +44,14 @@ class CachedEmbedder:
     """An encoder with an optional `VectorCache`: equal texts are embedded once, and new vectors are saved at once.
 
     A single text is most likely the query of a search. It bypasses the cache, so that a reader never writes. The last
-    queries' vectors stay in memory, because scoring candidates and predicting weights need them after the search.
+    queries' vectors stay in memory, because scoring candidates and predicting weights need them after the search. Each
+    thread has its own: searches side by side would take them from each other, and encode every query twice.
     """
 
     def __init__(self, embedder: Embedder, cache: VectorCache | None = None) -> None:
         self._embedder = embedder
         self._cache = cache
-        self._last: tuple[tuple[str, ...], FloatArray] | None = None
+        self._last = threading.local()
 
     @property
     def dimension(self) -> int:
@@ -68,9 +70,10 @@ class CachedEmbedder:
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         wanted = tuple(texts)
-        known = self._last
+        known: tuple[tuple[str, ...], FloatArray] | None = getattr(self._last, "vectors", None)
         if known is None or known[0] != wanted:
-            known = self._last = (wanted, self._through(self.query_fingerprint, self._encode_queries, wanted, None))
+            known = wanted, self._through(self.query_fingerprint, self._encode_queries, wanted, None)
+            self._last.vectors = known
         return known[1]
 
     def lacking(self, texts: Sequence[str]) -> int:

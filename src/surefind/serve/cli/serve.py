@@ -22,6 +22,14 @@ def serve(
     port: Annotated[
         int | None, typer.Option("--port", help="The port; 0 takes a free one.", show_default="8080")
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            help="Processes that search for many callers; 0 searches in the process of the server.",
+            show_default="one for each core",
+        ),
+    ] = None,
     groups: Readers = None,
     kb: Folder = HERE,
 ) -> None:
@@ -40,7 +48,8 @@ def serve(
             f"The server needs {error.name}. Install it with: pip install 'surefind[serve]'."
         ) from None
 
-    given: dict[str, Any] = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+    options = {"host": host, "port": port, "workers": workers}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     with KnowledgeBase.open(kb) as base:
         try:
             base.reader()  # what is wrong with a knowledge base is reported before the server starts

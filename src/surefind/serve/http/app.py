@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
+from anyio import to_thread
 from fastapi import FastAPI
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -19,6 +20,7 @@ from surefind.serve.http.agents import Agents
 from surefind.serve.http.guard import Guard
 from surefind.serve.http.problems import handle_problems
 from surefind.serve.http.routes import ask, documents, drafts, facets, feedback, health, jobs, manual, reports, search
+from surefind.serve.http.search_workers import SearchWorkers
 from surefind.serve.http.service import Service
 from surefind.serve.web.problems import as_page
 from surefind.serve.web.routers import ROUTERS
@@ -35,11 +37,12 @@ def create_app(
     settings: ServeSettings | None = None,
     groups: Iterable[str] = (),
     first_key: FirstKey | None = None,
+    workers: SearchWorkers | None = None,
 ) -> ASGIApp:
-    """Returns the ASGI application. `groups` are the groups of callers on an open server, and `first_key` knows the
-    link that makes the first key."""
+    """Returns the ASGI application. `groups` are the groups of callers on an open server, `first_key` knows the link
+    that makes the first key, and `workers` are processes that search; they end with the application."""
     chosen = settings or serve_settings(kb.settings.serve)
-    service = Service(kb, chosen, groups, first_key)
+    service = Service(kb, chosen, groups, first_key, workers)
 
     agents = _agents(service)
 
@@ -51,6 +54,8 @@ def create_app(
         if agents:
             await agents.close()
         await service.jobs.close()
+        if workers:
+            await to_thread.run_sync(workers.close)
 
     app = FastAPI(
         title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan

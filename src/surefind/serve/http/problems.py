@@ -28,6 +28,7 @@ from surefind.serve.auth.caller import NotAuthenticatedError, UnwritableError
 from surefind.serve.auth.gatekeeper import TooManyError
 from surefind.serve.http.heavy import ClosedRequestError
 from surefind.serve.http.rate import TooOftenError
+from surefind.serve.http.search_workers import LostWorkerError
 
 LOG = logging.getLogger("surefind.serve")
 _WAIT = {"Retry-After": "2"}
@@ -52,6 +53,7 @@ _STATUS: list[tuple[type[SurefindError], int]] = [
     (NothingIndexedError, 503),
     (NotBuiltError, 503),
     (MissingPartError, 503),
+    (LostWorkerError, 503),
     (UnwritableError, 507),
 ]
 _READY = "The knowledge base is not ready for this request. Try again soon."

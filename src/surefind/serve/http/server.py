@@ -9,6 +9,7 @@ from surefind.serve import listening
 from surefind.serve.auth.first_key import LASTS, FirstKey
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.app import create_app
+from surefind.serve.http.search_workers import SearchWorkers
 from surefind.settings.serve import ServeSettings
 
 _GRACE = 30
@@ -19,7 +20,8 @@ def serve(kb: KnowledgeBase, settings: ServeSettings, groups: Iterable[str], say
     """Serves until a signal comes. `say` gets the first lines, once the server answers."""
     keys = Keys(kb.data)
     first_key = FirstKey(keys)
-    app = create_app(kb, settings, groups, first_key)
+    workers = SearchWorkers(kb.folder, settings.workers, settings.timeout) if settings.workers > 1 else None
+    app = create_app(kb, settings, groups, first_key, workers)
     bound = listening.bind(settings.host, settings.port)
 
     def started() -> None:

@@ -17,6 +17,7 @@ from surefind.bench.preview import Preview
 from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.running.cache import BoundedCache
+from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher
 from surefind.serve.auth.caller import Caller
@@ -28,16 +29,16 @@ from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
+from surefind.serve.http.search_workers import SearchWorkers, needs_no_service
 from surefind.settings.config import Settings
 from surefind.settings.serve import ServeSettings
+from surefind.types import Effort, SearchResult
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_READERS = 3
 """Generations that stay open: earlier ones too, so that a list of hits can be continued after a change."""
 _MAX_PREVIEWS = 50
 """Results of exams about drafts that are kept."""
-_BUNDLED = ("bm25(", "dense(model=minilm")
-"""How the specs of retrievers begin that need no service."""
 Heavy = Literal["upload", "difference", "preview"]
 """Kinds of requests that take long: a file is read, texts are compared, exam questions are asked about a draft."""
 T = TypeVar("T")
@@ -52,8 +53,10 @@ class Service:
         settings: ServeSettings,
         groups: Iterable[str] = (),
         first_key: FirstKey | None = None,
+        workers: SearchWorkers | None = None,
     ) -> None:
         self.kb = kb
+        self.workers = workers
         self.settings = settings
         keys = Keys(kb.data)
         self.gatekeeper = Gatekeeper(keys, settings.oidc, settings.host, groups)
@@ -63,7 +66,7 @@ class Service:
         self.cache = self._empty_cache()
         self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
         self.rate = Rate(settings.requests_per_minute)
-        self._working = anyio.CapacityLimiter(settings.workers)
+        self._working = anyio.CapacityLimiter(settings.threads)
         self._writing = anyio.CapacityLimiter(1)
         heavy, share = settings.heavy_workers, settings.heavy_per_caller
         self._heavy: dict[Heavy, HeavyWork] = {
@@ -145,11 +148,29 @@ class Service:
             raise gone
         return opened
 
+    def search(
+        self,
+        reader: Searcher,
+        query: str,
+        access: Access,
+        pipeline: Pipeline,
+        k: int,
+        offset: int,
+        extent: Extent,
+        min_confidence: float,
+        confidence: Effort,
+    ) -> SearchResult:
+        """Does what `reader.search` does, in another process if there are some."""
+        arguments = query, access, pipeline, k, offset, extent, min_confidence, confidence
+        if self.workers is None:
+            return reader.search(*arguments)
+        return self.workers.search(reader, self.kb.settings, *arguments)
+
     def warm(self) -> None:
         """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
         may ask a service are not tried: that could cost money."""
         with contextlib.suppress(SurefindError):
-            here = [retriever for retriever in self.kb.pipeline().retrieve if str(retriever).startswith(_BUNDLED)]
+            here = [retriever for retriever in self.kb.pipeline().retrieve if needs_no_service(retriever)]
             if here:
                 effort = self.kb.settings.confidence
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
@@ -211,7 +232,8 @@ def _readable(reader: Searcher, caller: Caller) -> set[str]:
     return {document_id for document_id, _ in reader.view.readable(caller.access())}
 
 
-def _service_of(request: Request) -> Service:
+async def _service_of(request: Request) -> Service:
+    """Returns the service. FastAPI calls a plain function in a thread, which costs more than all that this does."""
     service: Service = request.app.state.service
     return service
 

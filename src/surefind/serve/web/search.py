@@ -168,7 +168,8 @@ def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = F
     later = effort == "read" and not least and not read
     for pipeline in (first, second) if second else (first,):
         began = time.perf_counter()
-        result = reader.search(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, "quick" if later else effort)
+        sure = "quick" if later else effort
+        result = service.search(reader, asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, sure)
         searched.append((pipeline, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in searched]
     others = list(reversed(ranks)) if second else [{}]

@@ -95,7 +95,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     if known is not None:
         return known, None, access
     began = time.perf_counter()
-    result = reader.search(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
+    result = service.search(reader, wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
     made = as_json(data)

@@ -1,0 +1,95 @@
+"""A process that searches for the server: `python -m surefind.serve.search_process PIPE FOLDER`.
+
+It reads the knowledge base, writes nothing and knows no callers. Its indexes are mapped from the same files as those of
+the server, so that the memory holds them once. Requests come through the pipe PIPE, one after the other, and each gets
+an answer: ("done", value) or ("failed", error).
+
+    ("open", reader, generation, settings)   opens a generation with these settings, in place of the one before
+    ("search", reader, arguments)            calls `Searcher.search`; who may read what is one of the arguments
+
+`reader` is the number that the server gave to its own reader of the generation. The process ends when the server closes
+the pipe, and also when the server was killed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+from surefind.errors import SurefindError
+from surefind.kb import KnowledgeBase
+from surefind.running.cores import collect_less
+from surefind.search.reader import Searcher
+from surefind.settings.config import Settings
+from surefind.types import SearchResult
+
+
+class ReaderProcess:
+    """Holds the reader of one generation, and answers requests."""
+
+    def __init__(self, folder: str) -> None:
+        self._kb = KnowledgeBase.open(folder)
+        self._number = 0
+        self._reader: Searcher | None = None
+
+    def answer(self, kind: str, *rest: Any) -> Any:
+        return self._open(*rest) if kind == "open" else self._search(*rest)
+
+    def _open(self, number: int, generation: int, settings: Settings) -> None:
+        if settings != self._kb.settings:
+            self._kb.use(settings)
+        reader = self._kb.reader_of(generation)
+        reader.view.ready(settings.find(settings.pipeline).retrieve)
+        if self._reader is not None:
+            reader.view.warm(self._reader.view, settings.retrievers)
+        self._number, self._reader = number, reader
+
+    def _search(self, number: int, arguments: tuple[Any, ...]) -> SearchResult:
+        if self._reader is None or number != self._number:
+            raise RuntimeError(f"The reader {number} is not open here; the open one is {self._number}.")
+        return self._reader.search(*arguments)
+
+
+def main() -> None:
+    pipe, folder = Connection(int(sys.argv[1])), sys.argv[2]
+    collect_less()
+    requests: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(pipe, requests), daemon=True).start()
+    process = ReaderProcess(folder)
+    while True:
+        request = requests.get()
+        try:
+            answer = "done", process.answer(*request)
+        except Exception as error:
+            answer = "failed", _portable(error)
+        pipe.send_bytes(pickle.dumps(answer, pickle.HIGHEST_PROTOCOL))
+
+
+def _receive(pipe: Connection, requests: queue.SimpleQueue[tuple[Any, ...]]) -> None:
+    """Takes requests in. It ends the process with the server, whatever else the process is doing."""
+    try:
+        while True:
+            requests.put(pipe.recv())
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _portable(error: Exception) -> Exception:
+    """Returns an error that can be sent, with its place in the code if it is none of ours."""
+    if not isinstance(error, SurefindError):
+        error.add_note("In the process that searches:\n" + "".join(traceback.format_exception(error)))
+    try:
+        pickle.loads(pickle.dumps(error))  # an error with arguments of its own may be written but not read
+    except Exception:
+        return RuntimeError("".join(traceback.format_exception(error)))
+    return error
+
+
+if __name__ == "__main__":
+    main()
