@@ -33,7 +33,7 @@ _SHELL = re.compile(r" (?:\\||&&|<|>|;) |\\$[a-z]")
 _FENCE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 ELSEWHERE = {
-    r"pip install|ollama pull|export |ray start|git clone|cd handbook": "no command of Surefind",
+    r"pip install|ollama pull|export |printf |ray start|cd handbook": "no command of Surefind",
     r"pytest test_isr.py": "tests/test_plugin.py runs the example of this page",
     r"surefind .*isr": "tests/test_plugin.py runs the example of this page",
     r"surefind (serve|mcp)|curl ": "tests/test_http.py, tests/test_mcp.py and tests/test_agent_docs.py",
@@ -46,14 +46,16 @@ ELSEWHERE = {
     r"surefind .*(openai|gpt-4|cohere)": "asks a paid service: test_llm_models.py, test_rerank_hosted.py",
     r"surefind .*(--beir|scifact|beir-folder)": "tests/test_bench_run.py, with a collection of its own",
     r"surefind study ": "tests/test_study_agentic.py and its neighbours run all four studies",
-    r"surefind train prompt|surefind .*examples=weighed": "tests/test_train_prompt.py, with a server that has answers",
+    r"surefind train prompt|surefind .*(examples=weighed|prompt=llm_listwise-questions)": "tests/test_train_prompt.py",
+    r"surefind llm check": "tests/test_llm_check.py, with models that answer in several ways",
     r"surefind ask .*summaries=llm": "tests/test_ask_overview.py, with a server that has summaries",
-    r"surefind exam write": "tests/test_exam_by_llm.py, with a server that has questions",
+    r"surefind exam write|surefind bench --exam written": "tests/test_exam_by_llm.py, with a server that has questions",
     r"(PYTHONPATH=benchmarks )?python benchmarks/": "data sets that are not here; the options are checked",
 }
 """What is not run here, and where it is."""
 STATES = {
     r"surefind: There is no generation": "tests/test_drift.py: an earlier generation was deleted",
+    r"surefind: .*llm.example.com": "tests/test_trust.py: a server that nobody trusts",
     r"surefind: The gate refused": "tests/test_drift.py: many documents were changed for the worse",
 }
 """Outputs of a state that the reader of the page does not come to, and where they are tested."""
@@ -166,6 +168,10 @@ def with_questions(folder: Path) -> None:
     (folder / "qrels.txt").write_text(f"q1 0 {FEW[3]} 1\n", encoding="utf-8")
 
 
+def with_the_clone(folder: Path) -> None:
+    (folder / "surefind").symlink_to(ROOT)
+
+
 PREPARED: dict[str, Callable[[Path], None]] = {
     "access.md": with_rules,
     "ask.md": with_questions,
@@ -174,6 +180,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "damage.md": with_a_draft,
     "drift.md": with_a_change,
     "exam.md": with_questions,
+    "first-pages.md": with_the_clone,
     "versions.md": with_two_generations,
     "your-questions.md": with_questions,
 }
@@ -224,11 +231,14 @@ def test_every_command_ends_as_the_page_shows(page: Path, reader: Path, monkeypa
 def run(text: str) -> tuple[int, str]:
     """The exit code of a command and what it says of errors. A plain one runs in this process, which remembers what the
     models computed."""
-    if text.startswith("surefind ") and not _SHELL.search(text.partition(" #")[0]):
-        done = surefind(*shlex.split(text, comments=True)[1:])
+    plain = text.partition("  #")[0]
+    if plain.startswith("surefind ") and not _SHELL.search(plain):
+        done = surefind(*shlex.split(plain)[1:])
         return done.code, done.err
     call = ["bash", "-c", f"pbpaste() {{ echo wire cutoff; }}\n{text}"]
     ended = subprocess.run(call, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False)
+    if moved := re.search(r"&& cd (\S+)$", text):
+        os.chdir(moved[1])
     return ended.returncode, ended.stderr
 
 
