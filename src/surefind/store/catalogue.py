@@ -15,11 +15,12 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from surefind.errors import UsageError
-from surefind.store import session
+from surefind.store import lease, session
 from surefind.store._database import CatalogueRows
 from surefind.store._schema import NEVER
 from surefind.store.checksums import set_digest
 from surefind.store.connection import transaction
+from surefind.store.lock import nothing_yet
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
@@ -94,6 +95,19 @@ class Catalogue:
     def current(self) -> Generation | None:
         """Returns the current generation; None before the first."""
         return next(reversed(self.generations()), None)
+
+    def leased(self) -> tuple[Generation, lease.Lease]:
+        """Returns the current generation and a lease on it. If a writer deletes the generation before it has a lease,
+        there is a newer one, and the loop takes that."""
+        while True:
+            generation = self.current()
+            if generation is None:
+                raise nothing_yet(self.path.parent, "There is no knowledge base here yet.")
+            held = lease.take(self.path.parent, generation.number)
+            if held is not None:
+                if any(kept.number == generation.number for kept in self.generations()):
+                    return generation, held
+                held.release()
 
     def kept(self, number: int) -> Generation:
         """Returns the generation with this number. Raises `UsageError` if it does not exist or is no longer kept."""

@@ -77,7 +77,7 @@ class Writer:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self.report = _both(stack.enter_context(writer_lock(self.data)), self.report)
+            self.report = both(stack.enter_context(writer_lock(self.data)), self.report)
             self.catalogue = Catalogue(self.data)
             stack.callback(self.catalogue.close)
             stack.callback(self.catalogue.end_session)
@@ -139,11 +139,6 @@ class Writer:
         """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""
         return self.backend.build(self.contents(contents), str(self.layout), retrievers, self.services, self.report)
 
-    def compact(self, retrievers: Sequence[Retriever]) -> list[str]:
-        """Merges what many syncs have left in the indexes of the current set. Returns the names of the retrievers."""
-        contents = self.contents(self.catalogue.snapshot_id())
-        return self.backend.compact(contents, str(self.layout), retrievers, self.services, self.report)
-
     def count(self, contents: int) -> int:
         """Returns the number of chunks of a set."""
         return len(self.backend.open(self.contents(contents), str(self.layout), self.services, ()))
@@ -194,7 +189,9 @@ class Writer:
             self.backend.sweep(keep, gone)
 
 
-def _both(first: OnProgress, second: OnProgress) -> OnProgress:
+def both(first: OnProgress, second: OnProgress) -> OnProgress:
+    """Returns a callback that reports progress to both."""
+
     def report(what: str, done: int, total: int) -> None:
         first(what, done, total)
         second(what, done, total)
