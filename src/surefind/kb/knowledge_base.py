@@ -258,7 +258,7 @@ class KnowledgeBase:
 
         retrievers = self.settings.retrievers if index else []
         with self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray, uses=retrievers) as writer:
-            if not paths and not forget and not writer.catalogue.sources():
+            if not paths and not forget and not writer.unchecked.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
             folders = [path for path in wanted if isinstance(path, Path)]

@@ -12,9 +12,11 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Collection, Iterable
+from concurrent.futures import Future
 from pathlib import Path
 
 from surefind.errors import UsageError
+from surefind.running.workers import started
 from surefind.store import lease, session
 from surefind.store._database import CatalogueRows
 from surefind.store._schema import NEVER
@@ -68,6 +70,18 @@ class Catalogue:
         last, catalogue = session.recorded(mark)  # first: a writer may end its session meanwhile
         if last and self.database.counter("catalogue") == catalogue:
             self.database.check_session(last, mark)
+
+    def check_ahead(self) -> Future[None]:
+        """Begins to do what `check` does, in a thread with its own connection. Nobody may write meanwhile."""
+
+        def check() -> None:
+            other = Catalogue(self.path.parent, readonly=True)
+            try:
+                other.check()
+            finally:
+                other.close()
+
+        return started(check)
 
     def check(self) -> None:
         """Checks everything that a writer decides on: the definitions of the tables, every version, source, layout and
@@ -241,18 +255,18 @@ class Catalogue:
         if below:
             select += "(path = :b OR substr(path, 1, length(:b) + 1) = :b || '/') AND "
         live = f"row IN (SELECT version FROM members WHERE {LIVE})"
-        found: dict[str, FileRow] = {}
-        others: dict[str, list[int]] = {}
-        for condition in (f"{live} ORDER BY row DESC", f"state = 'retired' AND NOT {live} ORDER BY row DESC"):
-            rows = self.db.execute(select + condition, {"s": contents, "q": source.id, "b": below})
-            for path, size, mtime, seen, sha, reader, row in rows:
-                if path in found:
-                    others.setdefault(path, []).append(row)
-                else:
-                    found[path] = FileRow(path, size, mtime, seen, sha, reader, (row,))
-        for path, more in others.items():  # at the end, because one file may have 100,000 documents
-            found[path] = found[path]._replace(rows=(*found[path].rows, *more))
-        return found
+        values = {"s": contents, "q": source.id, "b": below}
+        held = [FileRow(*row) for row in self.db.execute(f"{select} {live} ORDER BY row", values)]
+        retired = self.db.execute(f"{select} state = 'retired' AND NOT {live} ORDER BY row", values)
+        every = [*(FileRow(*row) for row in retired), *held]
+        files = {row.path: row for row in every}  # of several rows, the last one
+        if len(files) < len(every):
+            others: dict[str, list[int]] = {}
+            for row in every:
+                if row.version != files[row.path].version:
+                    others.setdefault(row.path, []).append(row.version)
+            files |= {path: files[path]._replace(others=tuple(more)) for path, more in others.items()}
+        return files
 
     # ------------------------------------------------------------ problems
 

@@ -23,6 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _SEPARATOR = "\x1f"
+ROW_END = "\x1e"
+"""What separates rows that SQLite joined."""
 _FORMATS = [_SEPARATOR.join(["%s"] * count) for count in range(40)]
 _encode = json.JSONEncoder(ensure_ascii=False, default=lambda blob: [len(blob), zlib.crc32(blob)]).encode
 
@@ -36,11 +38,14 @@ def checksum(*values: object) -> int:
     return zlib.crc32(text.encode())
 
 
-def joined_checksum(text: bytes, table: str, values: int, length: int) -> int | None:
-    """Returns the checksum of a row whose values, with `length` bytes in all, were joined. None if the text is not that
-    of the values: one of them contains the separator, or was not joined as a whole."""
-    whole = len(text) == len(table) + values + length and text.count(_SEPARATOR.encode()) == values
-    return zlib.crc32(text) if whole else None
+def joined_checksums(text: bytes, table: str, values: int, length: int, rows: int) -> str | None:
+    """Returns the checksums of rows, with commas between them, given a text in which their values, with `length` bytes
+    in all, were joined. None if the text is not that of the values: one of them contains a separator, or was not joined
+    as a whole."""
+    whole = len(text) == rows * (len(table) + values + 1) - 1 + length
+    if not whole or text.count(_SEPARATOR.encode()) != rows * values or text.count(ROW_END.encode()) != rows - 1:
+        return None
+    return ",".join(map(str, map(zlib.crc32, text.split(ROW_END.encode()))))
 
 
 def text_checksum(place: int, text: str | bytes) -> int:

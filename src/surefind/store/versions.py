@@ -142,7 +142,7 @@ class Versions:
         sealed_rows = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
         rows = (self._database.checked("versions", sealed) for sealed in sealed_rows)
         members = [
-            _member(row, document_id, content, path, metadata, acl)
+            Member(row, document_id, content, path, metadata, _groups(acl))
             for row, document_id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
         ]
         self.check_set(contents, [member.version for member in members])
@@ -151,7 +151,12 @@ class Versions:
     def checked_members(self, contents: int) -> list[Member]:
         """As `members`, for a writer, which has checked all versions (`check`) and written the others itself."""
         columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
-        members = [_member(*row) for row in self._db.execute(f"SELECT {columns} {_OF_SET}", {"s": contents})]
+        members = [
+            Member(row, document_id, content, path, metadata, _groups(acl) if acl != "[]" else ())
+            for row, document_id, content, path, metadata, acl in self._db.execute(
+                f"SELECT {columns} {_OF_SET}", {"s": contents}
+            )
+        ]
         self.check_set(contents, [member.version for member in members])
         return members
 
@@ -167,9 +172,13 @@ class Versions:
 
     def check(self) -> None:
         """Checks every version, and the index by which versions are found."""
-        ids = [(document_id, row) for row, document_id in self._database.checked_keys("versions", "id")]
-        pairs = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
-        if pairs != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
+        self._database.check_every("versions")
+        lost = self._db.execute(
+            "SELECT count(*) != (SELECT count(*) FROM versions INDEXED BY versions_by_id) OR sum(NOT EXISTS ("
+            "SELECT 1 FROM versions i INDEXED BY versions_by_id WHERE i.id = v.id AND i.row = v.row)) "
+            "FROM versions v NOT INDEXED"
+        ).fetchone()[0]
+        if lost:
             raise self._database.damaged("the index versions_by_id does not match its table")
 
     def of_no_source(self, contents: int) -> list[int]:
@@ -307,10 +316,6 @@ class Versions:
             )
             seen: State = "published" if current in inside else "retired"
             yield Version(row, document_id, title, seen, author, created, length, inside)
-
-
-def _member(row: int, document_id: str, content: str, path: str, metadata: str, acl: str) -> Member:
-    return Member(row, document_id, content, path, metadata, _groups(acl) if acl != "[]" else ())
 
 
 @lru_cache

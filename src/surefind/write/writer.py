@@ -74,22 +74,38 @@ class Writer:
         self._uses = uses
         self.author = author
         self._stack = contextlib.ExitStack()
+        self.unchecked: Catalogue
+        """The catalogue while it is being checked: nothing may be written, and only rows that are checked when they are
+        read may be used."""
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             self.report = both(stack.enter_context(writer_lock(self.data)), self.report)
-            self.catalogue = Catalogue(self.data)
-            stack.callback(self.catalogue.close)
-            stack.callback(self.catalogue.end_session)
-            self.backend = self._make_backend(self.catalogue)
-            self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses, self.services)
-            self.catalogue.check()
+            self.unchecked = Catalogue(self.data)
+            stack.callback(self.unchecked.close)
+            stack.callback(self.unchecked.end_session)
+            self._checked = self.unchecked.check_ahead()
+            stack.callback(self._checked.exception)  # it ends before the catalogue is closed
+            self._backend = self._make_backend(self.unchecked)
+            self._backend.check_ahead(self.unchecked.snapshot_id(), str(self.layout), self._uses, self.services)
             stack.enter_context(self.reading)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, at)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue, after all of it that a writer decides on was checked. Raises `DamagedError`."""
+        self._checked.result()
+        return self.unchecked
+
+    @property
+    def backend(self) -> Backend:
+        """The backend, as soon as the catalogue was checked."""
+        self._checked.result()
+        return self._backend
 
     # ------------------------------------------------------------ chunks and indexes
 
