@@ -151,9 +151,7 @@ def test_questions_and_passages_have_their_own_prefixes(cache: VectorCache) -> N
     minilm = spec.make("embed", "minilm")
     cached = CachedEmbedder(marked, cache)
     for encoder, given in ((marked, np.asarray), (cached, rounded)):
-        passages, questions = (
-            given(minilm.embed([f"{kind}: cash", f"{kind}: wire"])) for kind in ("passage", "query")
-        )
+        passages, questions = (given(minilm.embed([f"{kind}: cash", f"{kind}: wire"])) for kind in ("passage", "query"))
         assert np.array_equal(encoder.embed(["cash", "wire"]), passages)
         assert np.array_equal(encoder.embed_queries(["cash", "wire"]), questions)
     both = Concat((str(marked), "minilm"))

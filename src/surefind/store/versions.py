@@ -9,6 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, TypeVar
 
 from surefind.errors import StoreError
@@ -26,6 +27,7 @@ _OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORD
 _BLOCKS_A_STATEMENT = 500
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
 """The SQL condition that no set holds a version and that it is not retired."""
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 _ENDING = "ending"
 """The state of a retired version from its release to the commit."""
 
@@ -214,11 +216,8 @@ class Versions:
 
     def document(self, version: int) -> Document:
         """Returns the document of a version, with its text."""
-        _, document_id, *_, title, markup, metadata, acl, places, length, _, _, _ = self._row(version)
-        return Document(
-            document_id, self.text(version, 0, length), title, markup, json.loads(metadata), tuple(json.loads(acl)),
-            tuple(Place(*place) for place in json.loads(places)),
-        )  # fmt: skip
+        row = self._row(version)
+        return document_of(row, self.text(version, 0, row[15]))
 
     def _row(self, version: int) -> tuple[Any, ...]:
         rows = self._database.rows("versions", "WHERE row = ?", (version,))
@@ -258,6 +257,15 @@ class Versions:
             text[start % BLOCK : start % BLOCK + max(0, end - start)]
             for text, (_, start, end) in zip(parts, spans, strict=True)
         ]
+
+    def every_text(self) -> Iterator[tuple[int, str | None]]:
+        """Yields every version that has text, in order, with the whole of it; None if a block is damaged or missing."""
+        lengths = dict(self._db.execute("SELECT row, length FROM versions"))
+        rows = self._db.execute("SELECT place, text, checksum FROM texts ORDER BY place")
+        for version, blocks in groupby(rows, key=lambda row: row[0] >> BLOCK_BITS):
+            intact = [text for place, text, seal in blocks if seal == text_checksum(place, text)]
+            whole = len(intact) == max(1, -(-lengths.get(version, 0) // BLOCK))
+            yield version, "".join(map(str, intact)) if whole else None
 
     def _lost(self, version: int) -> StoreError:
         """Returns the error for a version whose text is missing or damaged."""
@@ -318,6 +326,15 @@ class Versions:
             yield Version(row, document_id, title, seen, author, created, length, inside)
 
 
+def document_of(row: Sequence[Any], text: str) -> Document:
+    """Returns the document of a row of `versions`, with its text."""
+    _, document_id, *_, title, markup, metadata, acl, places, _, _, _, _ = row
+    return Document(
+        document_id, text, title, markup, json.loads(metadata), _groups(acl),
+        tuple(Place(*place) for place in json.loads(places)) if places != "[]" else (),
+    )  # fmt: skip
+
+
 @lru_cache
 def _groups(acl: str) -> tuple[str, ...]:
     """Reads an access list. Many documents have the same one."""
@@ -338,4 +355,4 @@ def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 def content_hash(document: Document) -> str:
     """Hashes everything of a document except its id and places."""
     parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
-    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(_encode(parts).encode(), digest_size=16).hexdigest()
