@@ -9,7 +9,6 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
 from typing import Any, TypeVar
 
 from surefind.errors import StoreError
@@ -257,15 +256,6 @@ class Versions:
             text[start % BLOCK : start % BLOCK + max(0, end - start)]
             for text, (_, start, end) in zip(parts, spans, strict=True)
         ]
-
-    def every_text(self) -> Iterator[tuple[int, str | None]]:
-        """Yields every version that has text, in order, with the whole of it; None if a block is damaged or missing."""
-        lengths = dict(self._db.execute("SELECT row, length FROM versions"))
-        rows = self._db.execute("SELECT place, text, checksum FROM texts ORDER BY place")
-        for version, blocks in groupby(rows, key=lambda row: row[0] >> BLOCK_BITS):
-            intact = [text for place, text, seal in blocks if seal == text_checksum(place, text)]
-            whole = len(intact) == max(1, -(-lengths.get(version, 0) // BLOCK))
-            yield version, "".join(map(str, intact)) if whole else None
 
     def _lost(self, version: int) -> StoreError:
         """Returns the error for a version whose text is missing or damaged."""

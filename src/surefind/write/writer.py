@@ -20,6 +20,7 @@ from surefind.access import checked_name
 from surefind.errors import SourceError
 from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
+from surefind.running.collecting import collecting_seldom
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents, Delta
 from surefind.store.backends.local import LocalBackend
@@ -81,6 +82,7 @@ class Writer:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             self.report = both(stack.enter_context(writer_lock(self.data)), self.report)
+            stack.enter_context(collecting_seldom())
             self.unchecked = Catalogue(self.data)
             stack.callback(self.unchecked.close)
             stack.callback(self.unchecked.end_session)
