@@ -62,7 +62,7 @@ class Writer:
     ) -> None:
         """`gate` is called with each new set of documents before it is published, and raises an error to refuse it.
         `backend` makes the backend that the chunks are written to. The indexes of the retrievers that the writer `uses`
-        are checked in the background from the start."""
+        are checked in the background from `begin` on."""
         self.data = data
         self.layout = layout
         self.services = services
@@ -89,7 +89,6 @@ class Writer:
             self._checked = self.unchecked.check_ahead()
             stack.callback(self._checked.exception)  # it ends before the catalogue is closed
             self._backend = self._make_backend(self.unchecked)
-            self._backend.check_ahead(self.unchecked.snapshot_id(), str(self.layout), self._uses, self.services)
             stack.enter_context(self.reading)
             self._stack = stack.pop_all()
         return self
@@ -165,6 +164,8 @@ class Writer:
 
     def begin(self) -> int:
         """Undoes the work of an interrupted writer. Returns the number of the set that new versions are added to."""
+        # Not sooner: with two cores, the check of the catalogue and the scan would wait for this one.
+        self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses, self.services)
         self._undo()
         return self.catalogue.base()
 
