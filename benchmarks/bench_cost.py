@@ -35,7 +35,7 @@ def forget_questions(kb: KnowledgeBase, texts: list[str]) -> None:
 
     embedder = kb.services.embedder("minilm")
     with sqlite3.connect(kb.data / "cache" / "embeddings.db") as db:
-        db.executemany("DELETE FROM vectors WHERE key = ?", [(_key(embedder.fingerprint, text),) for text in texts])
+        db.executemany("DELETE FROM arrays WHERE key = ?", [(_key(embedder.fingerprint, text),) for text in texts])
     embedder._last = None
 
 

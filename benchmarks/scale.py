@@ -5,6 +5,7 @@
     python benchmarks/scale.py build WORK 100000       the first sync: time and peak memory of each part
     python benchmarks/scale.py update WORK 100000      nothing changed, one changed file, 1,000 new passages, status
     python benchmarks/scale.py search WORK 100000      opening, latency, filters, access groups, recall
+    python benchmarks/scale.py doctor WORK 100000      the check of everything, and the size of the vector cache
 
 WORK is a scratch folder. DATA holds collections in BEIR layout. The passages are recombined sentences: every file has
 ten sections (another number with --sections) of four sentences from one collection, metadata of which a filter keeps a
@@ -190,6 +191,11 @@ def update(size: Size) -> None:
     _timed("status", size, "status")
 
 
+def doctor(size: Size) -> None:
+    _timed("doctor", size, "doctor")
+    print(f"vector cache: {(size.home() / '.surefind' / 'cache' / 'embeddings.db').stat().st_size / 1e9:.2f} GB")
+
+
 def _timed(what: str, size: Size, command: str) -> None:
     started, used = time.perf_counter(), _processor()
     run = [sys.executable, "-m", "surefind", command]
@@ -267,7 +273,7 @@ def _recall(reader, queries: list[str], retriever, access, what: str) -> None:  
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["sentences", "corpus", "build", "update", "search"])
+    parser.add_argument("what", choices=["sentences", "corpus", "build", "update", "search", "doctor"])
     parser.add_argument("folders", nargs="+", metavar="DATA WORK or WORK PASSAGES")
     parser.add_argument("--sections", type=int, default=10, help="passages of each file")
     given = parser.parse_args()
@@ -278,7 +284,7 @@ def main() -> None:
     declare(size.work)
     if given.what != "corpus":
         print(f"{given.what}, {size.name} passages; {machine('surefind', 'numpy')}; load {os.getloadavg()[0]:.1f}")
-    {"corpus": corpus, "build": build, "update": update, "search": search}[given.what](size)
+    {"corpus": corpus, "build": build, "update": update, "search": search, "doctor": doctor}[given.what](size)
 
 
 if __name__ == "__main__":

@@ -35,14 +35,14 @@ def rows() -> tuple[Rows, Rows]:
 
 def _kept(base: KnowledgeBase) -> Rows:
     with closing(sqlite3.connect(base.data / "cache" / "embeddings.db")) as cache:
-        return dict(cache.execute("SELECT key, vector FROM vectors ORDER BY key"))
+        return dict(cache.execute("SELECT key, array FROM arrays ORDER BY key"))
 
 
 def main() -> None:
     arrays = {}
     for encoder, kept in zip(ENCODERS, rows(), strict=True):
         arrays[f"{encoder}_keys"] = np.frombuffer(b"".join(kept), np.uint8).reshape(len(kept), -1)
-        arrays[f"{encoder}_vectors"] = np.frombuffer(b"".join(kept.values()), np.float32).reshape(len(kept), -1)
+        arrays[f"{encoder}_vectors"] = np.frombuffer(b"".join(kept.values()), np.uint8).reshape(len(kept), -1)
     np.savez(sys.argv[1], **arrays)
 
 

@@ -27,8 +27,11 @@ from surefind.errors import (
     NothingIndexedError,
     StoreError,
 )
+from surefind.store.catalogue import Catalogue
 from surefind.store.indexes import IndexStore
 from surefind.store.lock import training_lock, writer_lock
+from surefind.store.versions import content_hash
+from surefind.types import Document
 
 
 @pytest.fixture
@@ -488,3 +491,35 @@ def test_a_name_is_trained_once_at_a_time_and_a_crash_leaves_no_lock(tmp_path: P
         holder.communicate()
     with training_lock(tmp_path, "mine"):
         pass
+
+
+ODD = ("plain", "a\x1fb", "a\x1eb", "a\x00b", "", "None", "ü\x1f\x1e\x00")
+
+
+@pytest.mark.parametrize("damaged", [None, *range(len(ODD))])
+def test_check_of_many_rows_finds_a_damaged_one_among_odd_values(tmp_path: Path, damaged: int | None) -> None:
+    """Rows are joined to one text: a title may contain what separates values and rows, or end it."""
+    catalogue = Catalogue(tmp_path / ".surefind")
+    for number, title in enumerate(ODD):
+        document = Document(f"{number}.md", "text", title, "markdown", {}, ())
+        catalogue.versions.add(document, content_hash(document), (1, f"{number}.md", 4, 0, 0, "", ""), 1)
+    catalogue.versions.check()
+    if damaged is not None:
+        for trigger in ("versions_checked", "versions_changed"):
+            catalogue.db.execute(f"DROP TRIGGER {trigger}")
+        catalogue.db.execute("UPDATE versions SET title = title || '!' WHERE row = ?", (damaged + 1,))
+        with pytest.raises(DamagedError, match=f"{damaged}.md"):
+            catalogue.versions.check()
+    catalogue.close()
+
+
+def test_check_of_many_rows_finds_a_lost_one(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path / ".surefind")
+    for number in range(3):
+        document = Document(f"{number}.md", "text", "", "markdown", {}, ())
+        catalogue.versions.add(document, content_hash(document), (1, f"{number}.md", 4, 0, 0, "", ""), 1)
+    catalogue.db.execute("DROP TRIGGER versions_deleted")
+    catalogue.db.execute("DELETE FROM versions WHERE row = 2")
+    with pytest.raises(DamagedError, match="lost rows"):
+        catalogue.versions.check()
+    catalogue.close()

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
@@ -107,6 +108,26 @@ def scan(
     yield from entries
 
 
+@dataclass(frozen=True)
+class Scanned:
+    """The files that a scan of a source found, and what it left out."""
+
+    entries: list[FileEntry]
+    missed: Missed
+
+    @classmethod
+    def of(
+        cls,
+        root: Path,
+        rules: FileRules,
+        takes: Callable[[str], object],
+        elsewhere: Set[str] = frozenset(),
+        below: str = "",
+    ) -> Scanned:
+        missed = Missed()
+        return cls(list(scan(root, rules, takes, missed, elsewhere, below)), missed)
+
+
 class _Scan:
     """One scan. It follows links only after it has seen all files that are not links, so that a file is read under its
     own name even if links lead to it. Files and folders are identified by their real paths, because some file systems
@@ -159,47 +180,47 @@ class _Scan:
 
     def _walk(self, top: str, prefix: str, real: str) -> Iterator[FileEntry]:
         """Yields the files below a folder, in the order of their names."""
-        self.seen.add(real)
+        seen, elsewhere = self.seen, self.elsewhere
+        seen.add(real)
         open_folders = [iter(self._listed(top, prefix, real))]  # no recursion: folders nest deeper than Python calls
         while open_folders:
-            found = next(open_folders[-1], None)
-            if found is None:
-                open_folders.pop()
-                continue
-            entry, relative, real = found
-            try:
-                if entry.is_symlink():
-                    self.links.append((entry.path, relative))
+            for entry, relative, real in open_folders[-1]:
+                try:
+                    if entry.is_symlink():
+                        self.links.append((entry.path, relative))
+                        continue
+                    status = None if entry.is_dir(follow_symlinks=False) else entry.stat(follow_symlinks=False)
+                except OSError:
+                    self.missed.unreadable.append(relative)
                     continue
-                is_folder = entry.is_dir(follow_symlinks=False)
-                status = None if is_folder else entry.stat(follow_symlinks=False)
-            except OSError:
-                self.missed.unreadable.append(relative)
-                continue
-            if status and not stat.S_ISREG(status.st_mode):
-                self.missed.skipped.append((relative, f"is {kind_of(status.st_mode)}, not a file"))
-            elif real not in self.seen and real not in self.elsewhere:
-                self.seen.add(real)
-                if status:
-                    yield _entry(entry.path, relative, status, real)
-                else:
-                    open_folders.append(iter(self._listed(entry.path, relative + "/", real)))
+                if status and not stat.S_ISREG(status.st_mode):
+                    self.missed.skipped.append((relative, f"is {kind_of(status.st_mode)}, not a file"))
+                elif real not in seen and real not in elsewhere:
+                    seen.add(real)
+                    if status:
+                        yield FileEntry(entry.path, relative, status.st_size, status.st_mtime_ns, real)
+                    else:
+                        open_folders.append(iter(self._listed(entry.path, relative + "/", real)))
+                        break
+            else:
+                open_folders.pop()
 
     def _listed(self, folder: str, prefix: str, real: str) -> list[tuple[os.DirEntry[str], str, str]]:
         """Returns the entries of a folder that are not ignored, each with its path inside the source and real path."""
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+                entries = sorted(listing, key=attrgetter("name"))
         except OSError:
             self.missed.unreadable.append(prefix.rstrip("/"))
             return []
         base = os.path.join(real, "")  # noqa: PTH118
         ignored = _BESIDE_BEIR if any(entry.name == _BEIR for entry in entries) else frozenset()
+        excludes = bool(self.rules.exclude)
         return [
             (entry, prefix + name, base + name)
             for entry in entries
             for name in [entry.name]
-            if name not in ignored and not (_is_tools(name) or self.rules.excludes(prefix + name))
+            if not (_is_tools(name) or name in ignored or (excludes and self.rules.excludes(prefix + name)))
         ]
 
     def _behind(self, path: str, relative: str) -> Iterator[FileEntry]:

@@ -258,7 +258,7 @@ class KnowledgeBase:
 
         retrievers = self.settings.retrievers if index else []
         with self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray, uses=retrievers) as writer:
-            if not paths and not forget and not writer.catalogue.sources():
+            if not paths and not forget and not writer.unchecked.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
             folders = [path for path in wanted if isinstance(path, Path)]
@@ -294,13 +294,14 @@ class KnowledgeBase:
 
     def compact(self, report: OnProgress | None = None) -> list[str]:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
-        time. The next sync uses the result; searches notice nothing. Returns the names of the merged indexes."""
-        wanted = self.settings.retrievers
-        place = self.catalogue.snapshot_id(), str(self.settings.layout)
-        if not self._shared.backend.crowded(*place, wanted, self.services):
-            return []
-        with self._writers.change(report) as writer:
-            return writer.compact(wanted)
+        time. Other writers do not wait for it. The next sync uses the result; searches notice nothing. Returns the
+        names of the merged indexes."""
+        from surefind.write.merge import merge
+
+        settings, open_writer = self.settings, self._writers.change
+        about = str(settings.layout), settings.retrievers, self.services
+        with explaining(self.data):
+            return merge(self.catalogue, self._shared.backend, *about, open_writer, report)
 
     def rollback(self, generation: int) -> Generation:
         """Commits a new generation with the documents of an earlier one, and returns the earlier one. Nothing is

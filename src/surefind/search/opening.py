@@ -16,7 +16,6 @@ from surefind.store import lease
 from surefind.store.backend import Backend, Contents, View
 from surefind.store.catalogue import Catalogue
 from surefind.store.lease import Lease
-from surefind.store.lock import nothing_yet
 from surefind.store.rows import Generation
 
 
@@ -34,7 +33,7 @@ class Opening:
 
     def open(self, earlier: Searcher | None) -> Searcher:
         """Opens the newest generation. With an `earlier` reader, opens the same indexes and masks as that one."""
-        generation, held = self._held()
+        generation, held = self.catalogue.leased()
         try:
             view = self._view(generation.contents)
             if earlier is not None:
@@ -69,19 +68,6 @@ class Opening:
         members = partial(self.catalogue.members, contents)
         shown = Contents(contents, members, self.catalogue.digest(contents))
         return self.backend.open(shown, self.layout, self.services, self.rules)
-
-    def _held(self) -> tuple[Generation, Lease]:
-        """Returns the newest generation and a lease on it. If a writer deletes the generation before it has a lease,
-        there is a newer one, and the loop takes that."""
-        while True:
-            generation = self.catalogue.current()
-            if generation is None:
-                raise nothing_yet(self.catalogue.path.parent, "There is no knowledge base here yet.")
-            held = lease.take(self.catalogue.path.parent, generation.number)
-            if held is not None:
-                if any(kept.number == generation.number for kept in self.catalogue.generations()):
-                    return generation, held
-                held.release()
 
     def _check(self, missing: Sequence[Retriever]) -> None:
         """Raises `NotBuiltError` if required indexes are missing, so that the current generation is not replaced."""

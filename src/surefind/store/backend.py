@@ -104,6 +104,17 @@ class Spans:
         return self.names[int(self.documents[self.position(chunk_id)])]
 
 
+@dataclass(frozen=True)
+class Merged:
+    """An index whose parts `Backend.merge` has merged, until a writer takes it in."""
+
+    key: str
+    """The key of the index."""
+    contents: int
+    """The number of its set of documents."""
+    retriever: Retriever
+
+
 class View(Protocol):
     """One set of documents in one layout, opened. Immutable, and shared by threads.
 
@@ -220,14 +231,20 @@ class Backend(Protocol):
     def crowded(
         self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services
     ) -> list[Retriever]:
-        """Returns the retrievers, of these and the ones they use, for whose indexes `compact` has something to do."""
+        """Returns the retrievers, of these and the ones they use, for whose indexes `merge` has something to do."""
         ...
 
-    def compact(
-        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
-    ) -> list[str]:
-        """Merges what many small changes have left in the indexes of a set, for the set that will follow. Readers do
-        not wait and notice nothing. Returns the names of the retrievers whose indexes were merged."""
+    def merge(
+        self, contents: Contents, layout: str, retriever: Retriever, services: Services, report: OnProgress
+    ) -> Merged | None:
+        """Merges what many small changes have left in the index of a set. Needs no lock of a writer, because nothing
+        that a reader or a writer uses is changed, but a lease on the set, and one merge at a time. Returns None if the
+        index cannot be merged."""
+        ...
+
+    def take_merged(self, contents: Contents, layout: str, merged: Merged, services: Services) -> bool:
+        """Takes in what `merge` made, for the set that will follow `contents`; a writer calls it. A set that was
+        written since the merge began may lack some of it. Returns False if too little fits, and deletes it."""
         ...
 
     def has(self, contents: int, layout: str) -> bool:

@@ -12,14 +12,17 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Collection, Iterable
+from concurrent.futures import Future
 from pathlib import Path
 
 from surefind.errors import UsageError
-from surefind.store import session
+from surefind.running.workers import started
+from surefind.store import lease, session
 from surefind.store._database import CatalogueRows
 from surefind.store._schema import NEVER
 from surefind.store.checksums import set_digest
 from surefind.store.connection import transaction
+from surefind.store.lock import nothing_yet
 from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
@@ -68,6 +71,18 @@ class Catalogue:
         if last and self.database.counter("catalogue") == catalogue:
             self.database.check_session(last, mark)
 
+    def check_ahead(self) -> Future[None]:
+        """Begins to do what `check` does, in a thread with its own connection. Nobody may write meanwhile."""
+
+        def check() -> None:
+            other = Catalogue(self.path.parent, readonly=True)
+            try:
+                other.check()
+            finally:
+                other.close()
+
+        return started(check)
+
     def check(self) -> None:
         """Checks everything that a writer decides on: the definitions of the tables, every version, source, layout and
         generation, and the sets of the kept generations. Raises `DamagedError`. Text and chunks are checked when they
@@ -94,6 +109,19 @@ class Catalogue:
     def current(self) -> Generation | None:
         """Returns the current generation; None before the first."""
         return next(reversed(self.generations()), None)
+
+    def leased(self) -> tuple[Generation, lease.Lease]:
+        """Returns the current generation and a lease on it. If a writer deletes the generation before it has a lease,
+        there is a newer one, and the loop takes that."""
+        while True:
+            generation = self.current()
+            if generation is None:
+                raise nothing_yet(self.path.parent, "There is no knowledge base here yet.")
+            held = lease.take(self.path.parent, generation.number)
+            if held is not None:
+                if any(kept.number == generation.number for kept in self.generations()):
+                    return generation, held
+                held.release()
 
     def kept(self, number: int) -> Generation:
         """Returns the generation with this number. Raises `UsageError` if it does not exist or is no longer kept."""
@@ -227,18 +255,18 @@ class Catalogue:
         if below:
             select += "(path = :b OR substr(path, 1, length(:b) + 1) = :b || '/') AND "
         live = f"row IN (SELECT version FROM members WHERE {LIVE})"
-        found: dict[str, FileRow] = {}
-        others: dict[str, list[int]] = {}
-        for condition in (f"{live} ORDER BY row DESC", f"state = 'retired' AND NOT {live} ORDER BY row DESC"):
-            rows = self.db.execute(select + condition, {"s": contents, "q": source.id, "b": below})
-            for path, size, mtime, seen, sha, reader, row in rows:
-                if path in found:
-                    others.setdefault(path, []).append(row)
-                else:
-                    found[path] = FileRow(path, size, mtime, seen, sha, reader, (row,))
-        for path, more in others.items():  # at the end, because one file may have 100,000 documents
-            found[path] = found[path]._replace(rows=(*found[path].rows, *more))
-        return found
+        values = {"s": contents, "q": source.id, "b": below}
+        held = [FileRow(*row) for row in self.db.execute(f"{select} {live} ORDER BY row", values)]
+        retired = self.db.execute(f"{select} state = 'retired' AND NOT {live} ORDER BY row", values)
+        every = [*(FileRow(*row) for row in retired), *held]
+        files = {row.path: row for row in every}  # of several rows, the last one
+        if len(files) < len(every):
+            others: dict[str, list[int]] = {}
+            for row in every:
+                if row.version != files[row.path].version:
+                    others.setdefault(row.path, []).append(row.version)
+            files |= {path: files[path]._replace(others=tuple(more)) for path, more in others.items()}
+        return files
 
     # ------------------------------------------------------------ problems
 

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from surefind.errors import NewerStoreError, StoreError
-from surefind.store.checksums import Tables, checksum, joined_checksum, text_checksum
+from surefind.store.checksums import Tables, checksum, joined_checksums, text_checksum
 from surefind.store.connection import BUSY_SECONDS, MEMORY, Connection, connect, transaction, version
+
+_ROWS_AT_ONCE = 1_000
+"""The rows that SQLite joins to one text."""
 
 
 @dataclass(frozen=True)
@@ -100,24 +103,26 @@ class CheckedRows:
         if total != expected:
             raise self.damaged(f"the table {table} has lost rows")
 
-    def checked_keys(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-        """Does what `every` does, and yields only the key and these columns of each row. SQLite joins the values of a
-        row, which takes half of the time. For a writer: nobody else may change the table meanwhile."""
+    def check_every(self, table: str) -> None:
+        """Checks what `every` checks, in half of the time: SQLite joins the values of many rows to one text, and other
+        threads can run meanwhile. For a writer: nobody else may change the table meanwhile."""
         key, total = self.tables.counted[table], 0
-        every = self.tables.columns[table]
-        names = ", ".join(every)
-        size = " + ".join(f"length(CAST({name} AS BLOB))" for name in every)  # printf stops at a zero
-        sealed_rows = self.db.execute(  # a BLOB is greater than any text: a text that has become one is not joined
-            f"SELECT checksum, CASE WHEN max({names}) < x'' THEN CAST({self.tables.joined(table)} AS BLOB) END, "
-            f"{size}, {key}, {', '.join(columns)} FROM {table} ORDER BY {key}"
-        )
-        for seal, text, length, *wanted in sealed_rows:
-            if text is None or joined_checksum(text, table, len(every), length) != seal:
-                self.rows(table, f"WHERE {key} = ?", wanted[:1])  # a damaged row, or one with an odd value
-            total += wanted[0]
-            yield tuple(wanted)
+        last = self.db.execute(f"SELECT max({key}) FROM {table}").fetchone()[0]
+        for start in range(0, (last or 0) + 1, _ROWS_AT_ONCE):
+            some = f"WHERE {key} >= {start} AND {key} < {start + _ROWS_AT_ONCE}"
+            self.check_some(table, some)
+            total += self.db.execute(f"SELECT coalesce(sum({key}), 0) FROM {table} {some}").fetchone()[0]
         if total != self.counter(table):
             raise self.damaged(f"the table {table} has lost rows")
+
+    def check_some(self, table: str, where: str) -> None:
+        """Checks some rows, at most a few thousand."""
+        text, seals, length, texts, count = self.db.execute(
+            f"{self.tables.joining(table)} FROM {table} {where}"
+        ).fetchone()
+        columns = len(self.tables.columns[table])
+        if count and (texts != count or joined_checksums(text, table, columns, length, count) != seals):
+            self.rows(table, where)  # a damaged row, or one with an odd value
 
     def counter(self, name: str) -> int:
         """Returns the value of a counter."""

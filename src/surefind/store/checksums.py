@@ -23,6 +23,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _SEPARATOR = "\x1f"
+_ROW_END = "\x1e"
+"""What separates rows that SQLite joined."""
 _FORMATS = [_SEPARATOR.join(["%s"] * count) for count in range(40)]
 _encode = json.JSONEncoder(ensure_ascii=False, default=lambda blob: [len(blob), zlib.crc32(blob)]).encode
 
@@ -36,11 +38,14 @@ def checksum(*values: object) -> int:
     return zlib.crc32(text.encode())
 
 
-def joined_checksum(text: bytes, table: str, values: int, length: int) -> int | None:
-    """Returns the checksum of a row whose values, with `length` bytes in all, were joined. None if the text is not that
-    of the values: one of them contains the separator, or was not joined as a whole."""
-    whole = len(text) == len(table) + values + length and text.count(_SEPARATOR.encode()) == values
-    return zlib.crc32(text) if whole else None
+def joined_checksums(text: bytes, table: str, values: int, length: int, rows: int) -> str | None:
+    """Returns the checksums of rows, with commas between them, given a text in which their values, with `length` bytes
+    in all, were joined. None if the text is not that of the values: one of them contains a separator, or was not joined
+    as a whole."""
+    whole = len(text) == rows * (len(table) + values + 1) - 1 + length
+    if not whole or text.count(_SEPARATOR.encode()) != rows * values or text.count(_ROW_END.encode()) != rows - 1:
+        return None
+    return ",".join(map(str, map(zlib.crc32, text.split(_ROW_END.encode()))))
 
 
 def text_checksum(place: int, text: str | bytes) -> int:
@@ -92,9 +97,16 @@ class Tables:
         columns = ", ".join(f"{alias}{column}" for column in self.columns[table])
         return f"text_checksum({columns})" if table == self.long else f"checksum('{table}', {columns})"
 
-    def joined(self, table: str) -> str:
-        """Returns the SQL expression that joins the values of a row, as `checksum` does."""
-        return f"printf('{table}{f'{_SEPARATOR}%s' * len(self.columns[table])}', {', '.join(self.columns[table])})"
+    def joining(self, table: str) -> str:
+        """Returns the beginning of a statement that joins the values of rows, as `checksum` does. It gives the text,
+        the checksums of the rows, the bytes of the values, the number of rows without a BLOB, and that of all rows."""
+        values = [f"coalesce({name}, 'None')" for name in self.columns[table]]
+        joined = f"printf('{table}{f'{_SEPARATOR}%s' * len(values)}', {', '.join(values)})"
+        size = " + ".join(f"length(CAST({value} AS BLOB))" for value in values)  # printf stops at a zero
+        return (
+            f"SELECT CAST(group_concat({joined}, char({ord(_ROW_END)})) AS BLOB), group_concat(checksum), sum({size}), "
+            f"sum(max({', '.join(values)}) < x''), count(*)"  # a BLOB is greater than any text
+        )
 
     def checked(self) -> list[str]:
         """Returns the statements that give new tables checksums and counters, and triggers that keep them."""

@@ -99,10 +99,18 @@ class IndexStore:
         except BaseException:  # a full disk would stay full
             shutil.rmtree(aside, ignore_errors=True)
             raise
+        self._put(key, aside)
+
+    def take(self, key: str, other: IndexStore) -> None:
+        """Moves an index from another store on the same disk to this one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._put(key, other.folder / key)
+
+    def _put(self, key: str, folder: Path) -> None:
         final = self.folder / key
         self._forget(key)
         shutil.rmtree(final, ignore_errors=True)
-        aside.rename(final)
+        folder.rename(final)
         _flush(self.folder)
 
     def _write(self, folder: Path, made: Saving, spec: str) -> None:
@@ -146,6 +154,10 @@ class IndexStore:
 
     def list_keys(self) -> list[str]:
         return [path.name for path in self.folder.iterdir() if path.is_dir()] if self.folder.exists() else []
+
+    def clear(self) -> None:
+        """Deletes everything, also what was not finished."""
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def drop(self, key: str) -> None:
         """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""

@@ -12,6 +12,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Self
 
 _FOLDER = "readers"
 
@@ -21,6 +22,12 @@ class Lease:
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
 
     def release(self) -> None:
         """Gives the lease back."""

@@ -61,6 +61,12 @@ def nothing_yet(folder: Path, message: str) -> NothingIndexedError:
     )
 
 
+def merging_lock(data: Path) -> contextlib.AbstractContextManager[OnProgress]:
+    """Holds the lock of a merge of the parts of indexes. Writers do not wait for it."""
+    doing = f"is merging the parts of the indexes in {data}. Wait until it ends, or stop it."
+    return _held(data / "locks" / "merge.lock", doing)
+
+
 def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnProgress]:
     """Holds the lock of a model name. Two trainings under one name would write into one folder."""
     doing = f"is training {name!r}. Wait until it ends, stop it, or train under another --name."

@@ -3,7 +3,9 @@
 An index folder either holds an index, or lists the folders of its parts (`parts.json`) with the place of each chunk of
 a part in the whole. A part is never changed: a chunk that is gone has no place any more. Small parts are merged with
 what is added. All parts are merged when too much of the largest one is gone or outside it. This takes long, so it is
-done after the index is published (`merge`): the result lies beside the parts, and the next index is made from it.
+done after the index is published, and without the writer's lock (`merge`). The result is a part like others. A writer
+takes it in (`take_merged`), as far as it fits the index of that time: it lies beside that, and the next index is made
+from it.
 """
 
 from __future__ import annotations
@@ -49,16 +51,17 @@ class StoredPart:
 
 @dataclass(frozen=True)
 class _Whole:
-    """An index of parts, to be saved."""
+    """An index of parts, to be saved; without `index`, only a list of parts that the next index is made from."""
 
     pieces: Sequence[StoredPart]
-    index: Index
+    index: Index | None = None
 
     def save(self, folder: Path) -> None:
         (folder / PARTS).write_text(json.dumps([piece.key for piece in self.pieces]), encoding="utf-8")
         for i, piece in enumerate(self.pieces):
             np.save(folder / f"places-{i}.npy", piece.places)
-        self.index.save(folder)
+        if self.index is not None:
+            self.index.save(folder)
 
 
 class Parts:
@@ -120,16 +123,40 @@ class Parts:
         retriever: Growing,
         services: Services,
         progress: Progress,
-    ) -> str:
-        """Merges all parts of an index, for the index that will follow it. Returns the key of the result. Nothing that
-        a reader uses is changed."""
+        beside: IndexStore,
+    ) -> None:
+        """Merges all parts of an index, and saves the result in another store. Nothing in this store is changed."""
         every = np.arange(count)
         pieces = self.store.read(key, self._pieces)
         made = retriever.build(
             chunks_at(every), services, self._reuse(pieces, every, count, retriever, services), progress
         )
-        self.store.save(_merged_key(key), made, retriever.index_spec(services))
-        return _merged_key(key)
+        beside.save(_merged_key(key), made, retriever.index_spec(services))
+
+    def take_merged(self, merged: str, key: str, places: IntArray, spec: str, beside: IndexStore) -> list[str]:
+        """Takes in what `merge` made of the index `merged`, for the one that will follow the index `key`. These are the
+        same, unless a writer was faster than the merge. `places` has the place of each merged chunk in `key`, or -1.
+        Returns the keys of what was taken in; none if too little of it fits."""
+        whole = StoredPart(_merged_key(merged), places)
+        if merged == key:
+            self.store.take(whole.key, beside)
+            return [whole.key]
+        pieces = self.store.read(key, self._pieces)
+        alive = sum(piece.alive for piece in pieces)
+        if not alive:  # it is one part now
+            return []
+        done = np.zeros(alive, np.bool_)
+        done[places[places >= 0]] = True
+        rest = [
+            StoredPart(piece.key, np.where((piece.places >= 0) & ~done[piece.places], piece.places, -1))
+            for piece in pieces
+        ]
+        pieces = [whole, *(piece for piece in rest if piece.alive)]
+        if _scattered([whole], alive, MERGE_SHARE):
+            return []
+        self.store.take(whole.key, beside)
+        self.store.save(_merged_key(key), _Whole(pieces), spec)
+        return [whole.key, _merged_key(key)]
 
     def left(self, key: str, count: int, origin: IntArray) -> list[StoredPart]:
         """Returns the sound parts of an earlier index of `count` chunks, with places in the new one. `origin` has the
@@ -137,10 +164,8 @@ class Parts:
         part is deleted."""
         now = np.full(count, -1, np.int32)
         now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
-        whole = _merged_key(key) if self.store.sound(_merged_key(key)) else key
-        pieces = (self.store.read(key, self._pieces) if whole == key else []) or [
-            StoredPart(whole, np.arange(count, dtype=np.int32))
-        ]
+        whole = _merged_key(key) if self.sound(_merged_key(key)) else key
+        pieces = self.store.read(whole, self._pieces) or [StoredPart(whole, np.arange(count, dtype=np.int32))]
         parts = []
         for piece in pieces:
             if not self.store.sound(piece.key):

@@ -38,8 +38,15 @@ class FileRow(NamedTuple):
     sha256: str
     reader: str
     """The spec of the reader that read the file; empty if it was not recorded."""
-    rows: tuple[int, ...]
-    """The versions that were read from the file."""
+    version: int
+    """The version that was read from the file."""
+    others: tuple[int, ...] = ()
+    """More versions, if the file has several documents."""
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """All versions that were read from the file."""
+        return self.version, *self.others
 
 
 @dataclass(frozen=True, slots=True)

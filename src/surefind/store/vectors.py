@@ -1,4 +1,9 @@
-"""A cache of vectors, keyed by model and text, so that re-indexing computes only the vectors of changed texts."""
+"""A cache of vectors, keyed by model and text, so that re-indexing computes only the vectors of changed texts.
+
+A vector has 16 bits for each number: v is stored as s = max|v| / 32,767 and round(v / s), so no number is off by more
+than a 65,000th of the largest. Vectors are rounded before anybody uses them, and not only in the cache: an index is the
+same whether its vectors were computed now or found in the cache, and so is a question in a search and in an exam.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefind.abilities import embed_queries, query_fingerprint
 from surefind.protocols import Embedder, Progress
 from surefind.store.cache import Cache
 from surefind.types import FloatArray
 
+_LARGEST = 32_767
+"""The largest number of 16 bits with a sign."""
+_SCALE_BYTES = 4
 _BATCH = 512
 """The number of texts embedded between two commits, which is the most that an interruption can lose."""
 
@@ -22,7 +31,7 @@ class VectorCache:
     """Stores vectors, or scores, as bytes."""
 
     def __init__(self, path: Path) -> None:
-        self._cache = Cache(path, "vectors", ["vector BLOB"])
+        self._cache = Cache(path, "arrays", ["array BLOB"])
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Returns the stored vectors of these keys, as bytes; keys without a vector are left out."""
@@ -41,7 +50,8 @@ class VectorCache:
 
 
 class CachedEmbedder:
-    """An encoder with an optional `VectorCache`: equal texts are embedded once, and new vectors are saved at once.
+    """An encoder with an optional `VectorCache`: equal texts are embedded once, and new vectors are saved at once. With
+    or without a cache, vectors are rounded to 16 bits a number.
 
     A single text is most likely the query of a search. It bypasses the cache, so that a reader never writes. The last
     queries' vectors stay in memory, because scoring candidates and predicting weights need them after the search. Each
@@ -92,7 +102,7 @@ class CachedEmbedder:
         progress: Progress | None,
     ) -> FloatArray:
         if self._cache is None or len(texts) < 2:
-            return encode(texts, progress)
+            return unpacked(packed(encode(texts, progress)))
         keys = [_key(fingerprint, text) for text in texts]
         known = self._cache.get(list(dict.fromkeys(keys)))
         missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
@@ -101,13 +111,28 @@ class CachedEmbedder:
         for at in range(0, len(todo), _BATCH):
             part = todo[at : at + _BATCH]
             vectors = encode([text for _, text in part], _from(len(texts) - len(todo) + at, len(texts), progress))
-            rows = [(key, vector.tobytes()) for (key, _), vector in zip(part, vectors, strict=True)]
+            rows = [(key, row.tobytes()) for (key, _), row in zip(part, packed(vectors), strict=True)]
             self._cache.put(rows)
             known.update(rows)
             if progress:  # an encoder need not report progress within a batch
                 progress(len(texts) - len(todo) + at + len(part), len(texts))
         # The dimension follows from the data: asking the encoder for it may need a request to a server.
-        return np.frombuffer(b"".join(known[key] for key in keys), dtype=np.float32).reshape(len(texts), -1)
+        return unpacked(np.frombuffer(b"".join(known[key] for key in keys), np.uint8).reshape(len(texts), -1))
+
+
+def packed(vectors: FloatArray) -> NDArray[np.uint8]:
+    """Rounds vectors to 16 bits. Returns a row of bytes for each: its scale, and its numbers."""
+    scales = (np.abs(vectors).max(axis=1, initial=0, keepdims=True) / np.float32(_LARGEST)).astype("<f4")
+    with np.errstate(invalid="ignore"):  # a vector that is not finite has a scale that is not, and stays so
+        numbers = np.round(vectors / np.where(scales == 0, 1, scales)).astype("<i2")
+    return np.hstack([scales.view(np.uint8), numbers.view(np.uint8)])
+
+
+def unpacked(rows: NDArray[np.uint8]) -> FloatArray:
+    """Returns the vectors of rows that `packed` made."""
+    scales, numbers = (np.ascontiguousarray(part) for part in (rows[:, :_SCALE_BYTES], rows[:, _SCALE_BYTES:]))
+    vectors: FloatArray = numbers.view("<i2").astype(np.float32) * scales.view("<f4")
+    return vectors
 
 
 def _from(start: int, total: int, progress: Progress | None) -> Progress | None:

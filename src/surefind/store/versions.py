@@ -26,6 +26,7 @@ _OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORD
 _BLOCKS_A_STATEMENT = 500
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
 """The SQL condition that no set holds a version and that it is not retired."""
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 _ENDING = "ending"
 """The state of a retired version from its release to the commit."""
 
@@ -142,7 +143,7 @@ class Versions:
         sealed_rows = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
         rows = (self._database.checked("versions", sealed) for sealed in sealed_rows)
         members = [
-            _member(row, document_id, content, path, metadata, acl)
+            Member(row, document_id, content, path, metadata, _groups(acl))
             for row, document_id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
         ]
         self.check_set(contents, [member.version for member in members])
@@ -151,7 +152,12 @@ class Versions:
     def checked_members(self, contents: int) -> list[Member]:
         """As `members`, for a writer, which has checked all versions (`check`) and written the others itself."""
         columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
-        members = [_member(*row) for row in self._db.execute(f"SELECT {columns} {_OF_SET}", {"s": contents})]
+        members = [
+            Member(row, document_id, content, path, metadata, _groups(acl) if acl != "[]" else ())
+            for row, document_id, content, path, metadata, acl in self._db.execute(
+                f"SELECT {columns} {_OF_SET}", {"s": contents}
+            )
+        ]
         self.check_set(contents, [member.version for member in members])
         return members
 
@@ -167,9 +173,13 @@ class Versions:
 
     def check(self) -> None:
         """Checks every version, and the index by which versions are found."""
-        ids = [(document_id, row) for row, document_id in self._database.checked_keys("versions", "id")]
-        pairs = self._db.execute("SELECT id, row FROM versions INDEXED BY versions_by_id ORDER BY id, row").fetchall()
-        if pairs != sorted(ids, key=lambda pair: (pair[0].encode(), pair[1])):
+        self._database.check_every("versions")
+        lost = self._db.execute(
+            "SELECT count(*) != (SELECT count(*) FROM versions INDEXED BY versions_by_id) OR sum(NOT EXISTS ("
+            "SELECT 1 FROM versions i INDEXED BY versions_by_id WHERE i.id = v.id AND i.row = v.row)) "
+            "FROM versions v NOT INDEXED"
+        ).fetchone()[0]
+        if lost:
             raise self._database.damaged("the index versions_by_id does not match its table")
 
     def of_no_source(self, contents: int) -> list[int]:
@@ -205,11 +215,8 @@ class Versions:
 
     def document(self, version: int) -> Document:
         """Returns the document of a version, with its text."""
-        _, document_id, *_, title, markup, metadata, acl, places, length, _, _, _ = self._row(version)
-        return Document(
-            document_id, self.text(version, 0, length), title, markup, json.loads(metadata), tuple(json.loads(acl)),
-            tuple(Place(*place) for place in json.loads(places)),
-        )  # fmt: skip
+        row = self._row(version)
+        return document_of(row, self.text(version, 0, row[15]))
 
     def _row(self, version: int) -> tuple[Any, ...]:
         rows = self._database.rows("versions", "WHERE row = ?", (version,))
@@ -309,8 +316,13 @@ class Versions:
             yield Version(row, document_id, title, seen, author, created, length, inside)
 
 
-def _member(row: int, document_id: str, content: str, path: str, metadata: str, acl: str) -> Member:
-    return Member(row, document_id, content, path, metadata, _groups(acl) if acl != "[]" else ())
+def document_of(row: Sequence[Any], text: str) -> Document:
+    """Returns the document of a row of `versions`, with its text."""
+    _, document_id, *_, title, markup, metadata, acl, places, _, _, _, _ = row
+    return Document(
+        document_id, text, title, markup, json.loads(metadata), _groups(acl),
+        tuple(Place(*place) for place in json.loads(places)) if places != "[]" else (),
+    )  # fmt: skip
 
 
 @lru_cache
@@ -333,4 +345,4 @@ def batched(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
 def content_hash(document: Document) -> str:
     """Hashes everything of a document except its id and places."""
     parts = [document.title, document.format, document.text, dict(document.metadata), document.acl]
-    return hashlib.blake2b(json.dumps(parts, ensure_ascii=False, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(_encode(parts).encode(), digest_size=16).hexdigest()

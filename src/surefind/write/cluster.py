@@ -131,6 +131,9 @@ class ClusterReading(Reading):
             remove(self._checkpoint.path)
         self._ray.shutdown()
 
+    def start(self) -> None:
+        """Does nothing: the nodes start their processes."""
+
     def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
         data = read_bytes(path, real, self.limits.file_mb)
         request = PrepareTask(str(reader), str(path), document_id, layout).to_json()

@@ -14,7 +14,7 @@ from surefind.errors import MissingPartError, SourceError
 from surefind.files.git import left_out
 from surefind.files.inside import LOOKS_RESTRICTED
 from surefind.files.opening import read_bytes
-from surefind.files.scan import FileEntry, FileRules, Missed, is_ignored, scan
+from surefind.files.scan import FileEntry, FileRules, Missed, Scanned, is_ignored
 from surefind.protocols import OnProgress, Reader, Services
 from surefind.store.backend import Backend, Delta
 from surefind.store.catalogue import Catalogue
@@ -113,14 +113,16 @@ class Intake:
     def _ids(self) -> Ids:
         return Ids(self.catalogue, self.base + 1)
 
-    def take(
-        self, source: Source, below: str, result: SyncReport, stale_for: str = "", elsewhere: Set[str] = frozenset()
-    ) -> None:
+    def scan(self, source: Source, below: str = "", elsewhere: Set[str] = frozenset()) -> Scanned:
+        """Finds the files of a source, or only those below the path `below`. `elsewhere` holds the real paths that
+        other sources read."""
+        return Scanned.of(source.root, self.files, self.reading.find, elsewhere, below)
+
+    def take(self, source: Source, below: str, result: SyncReport, scanned: Scanned, stale_for: str = "") -> None:
         """Brings the catalogue up to date with a source, or only with its files below the path `below`. `stale_for` is
-        the reason if its files could not be fetched again; `elsewhere` holds the real paths that other sources read."""
-        missed = Missed()
-        entries_found = scan(source.root, self.files, self.reading.find, missed, elsewhere, below)
-        entries = [entry for entry in entries_found if not below or _within(entry.relative, below)]
+        the reason if its files could not be fetched again."""
+        missed = scanned.missed
+        entries = [entry for entry in scanned.entries if not below or _within(entry.relative, below)]
         if source.origin:
             self._note_left_out(source, missed, result)
         known = self.catalogue.files(source, self.base, below)
@@ -133,17 +135,23 @@ class Intake:
         if stale_for:
             problems.append(ProblemRow(source.origin, stale_for, source.origin))
         stale: list[_File] = []
+        find, specs = self.reading.find, _Specs()
         for entry in entries:
-            row, reader = known.get(entry.relative), self.reading.find(entry.relative)
-            before = kept.get(entry.relative, [])
+            path = entry.relative
+            row, reader, before = known.get(path), find(path), kept.get(path, [])
             if reader is None:
-                result.ignored[type_of(entry.relative)] += 1
-            elif row and _same(entry, row, str(reader)) and all(p.reader in self._attempts(reader) for p in before):
+                result.ignored[type_of(path)] += 1
+            elif (
+                row
+                and _same(entry, row, specs.of(reader))
+                and not (before and any(p.reader not in self._attempts(reader) for p in before))
+            ):
                 result.unchanged += 1
                 problems += before
             elif any(_same(entry, problem, *self._attempts(reader)) for problem in before):
                 problems += before
             else:
+                self.reading.start()
                 stale.append(_File(entry, reader, self._ids.of_file(source, printable(entry.relative)), row, before))
         problems += self._take_all(source, stale, result)
         gone = known.keys() - {entry.relative for entry in entries}
@@ -283,6 +291,13 @@ class Intake:
         if any("\ud800" <= char <= "\udfff" for char in entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
         return hashlib.sha256(read_bytes(entry.path, entry.real, limit)).hexdigest()
+
+
+class _Specs(dict[int, str]):
+    """The specs of readers. To write one takes longer than to compare a file, and so does the hash of a reader."""
+
+    def of(self, reader: Reader) -> str:
+        return self.get(id(reader)) or self.setdefault(id(reader), str(reader))
 
 
 def _same(entry: FileEntry, before: FileRow | ProblemRow, *readers: str) -> bool:

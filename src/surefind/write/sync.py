@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from surefind.files.git import GitOrigin
+from surefind.files.scan import Scanned
 from surefind.protocols import Retriever
 from surefind.store.rows import ProblemRow, Source
 from surefind.write.intake import Intake, Problem, SyncReport
@@ -26,6 +27,7 @@ def sync(
     `retrievers`, asks the gate, then commits the result as the next generation. Until then no reader sees any of it."""
     started = time.perf_counter()
     result = SyncReport()
+    scans = [] if paths or forget or origins else list(_scanned(writer))
     catalogue = writer.catalogue
     base = writer.begin()
     sources = Sources(catalogue, writer.reading, base, writer.files, writer.report)
@@ -34,7 +36,7 @@ def sync(
     orphans = catalogue.versions.of_no_source(base)
     catalogue.versions.release(orphans, base + 1)
     result.removed += len(orphans)
-    _take_in(writer, sources, base, paths, forget, origins, dropped, result)
+    _take_in(writer, sources, base, paths, forget, origins, dropped, result, dict(scans))
     changed = result.added + result.changed + result.removed
     contents = base + 1 if changed or not catalogue.generation() else catalogue.snapshot_id()
     for uncut in writer.cut(contents, skip=True):
@@ -79,8 +81,10 @@ def _take_in(
     origins: Sequence[GitOrigin],
     dropped: list[Source],
     result: SyncReport,
+    scans: Mapping[int, Scanned],
 ) -> None:
-    """Reads the sources that the sync is about. A sync that only forgets sources reads none."""
+    """Reads the sources that the sync is about. A sync that only forgets sources reads none. `scans` has what was found
+    in some of them, by the source's id."""
     if not (paths or origins) and forget:
         return
     intake = Intake(
@@ -89,6 +93,18 @@ def _take_in(
     )  # fmt: skip
     for source, below in sources.targets(paths, dropped) if paths or not origins else ():
         stale_for = sources.fetched_again(source)
-        intake.take(source, below, result, stale_for, sources.read_elsewhere(source, dropped))
+        scanned = scans.get(source.id) or intake.scan(source, below, sources.read_elsewhere(source, dropped))
+        intake.take(source, below, result, scanned, stale_for)
     for origin in origins:
-        intake.take(sources.fetched(origin), "", result)
+        fetched = sources.fetched(origin)
+        intake.take(fetched, "", result, intake.scan(fetched))
+
+
+def _scanned(writer: Writer) -> Iterator[tuple[int, Scanned]]:
+    """Looks for files while the catalogue is being checked: in the folders, and not where a link may lead to another
+    source."""
+    if writer.files.follow_links == "anywhere":
+        return
+    for source in writer.unchecked.sources():
+        if not source.origin and source.root.exists():
+            yield source.id, Scanned.of(source.root, writer.files, writer.reading.find)

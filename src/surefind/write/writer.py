@@ -20,6 +20,7 @@ from surefind.access import checked_name
 from surefind.errors import SourceError
 from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
+from surefind.running.collecting import collecting_seldom
 from surefind.store import lease
 from surefind.store.backend import Backend, Contents, Delta
 from surefind.store.backends.local import LocalBackend
@@ -61,7 +62,7 @@ class Writer:
     ) -> None:
         """`gate` is called with each new set of documents before it is published, and raises an error to refuse it.
         `backend` makes the backend that the chunks are written to. The indexes of the retrievers that the writer `uses`
-        are checked in the background from the start."""
+        are checked in the background from `begin` on."""
         self.data = data
         self.layout = layout
         self.services = services
@@ -74,22 +75,38 @@ class Writer:
         self._uses = uses
         self.author = author
         self._stack = contextlib.ExitStack()
+        self.unchecked: Catalogue
+        """The catalogue while it is being checked: nothing may be written, and only rows that are checked when they are
+        read may be used."""
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            self.report = _both(stack.enter_context(writer_lock(self.data)), self.report)
-            self.catalogue = Catalogue(self.data)
-            stack.callback(self.catalogue.close)
-            stack.callback(self.catalogue.end_session)
-            self.backend = self._make_backend(self.catalogue)
-            self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses, self.services)
-            self.catalogue.check()
+            self.report = both(stack.enter_context(writer_lock(self.data)), self.report)
+            stack.enter_context(collecting_seldom())
+            self.unchecked = Catalogue(self.data)
+            stack.callback(self.unchecked.close)
+            stack.callback(self.unchecked.end_session)
+            self._checked = self.unchecked.check_ahead()
+            stack.callback(self._checked.exception)  # it ends before the catalogue is closed
+            self._backend = self._make_backend(self.unchecked)
             stack.enter_context(self.reading)
             self._stack = stack.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, at)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue, after all of it that a writer decides on was checked. Raises `DamagedError`."""
+        self._checked.result()
+        return self.unchecked
+
+    @property
+    def backend(self) -> Backend:
+        """The backend, as soon as the catalogue was checked."""
+        self._checked.result()
+        return self._backend
 
     # ------------------------------------------------------------ chunks and indexes
 
@@ -139,11 +156,6 @@ class Writer:
         """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""
         return self.backend.build(self.contents(contents), str(self.layout), retrievers, self.services, self.report)
 
-    def compact(self, retrievers: Sequence[Retriever]) -> list[str]:
-        """Merges what many syncs have left in the indexes of the current set. Returns the names of the retrievers."""
-        contents = self.contents(self.catalogue.snapshot_id())
-        return self.backend.compact(contents, str(self.layout), retrievers, self.services, self.report)
-
     def count(self, contents: int) -> int:
         """Returns the number of chunks of a set."""
         return len(self.backend.open(self.contents(contents), str(self.layout), self.services, ()))
@@ -152,6 +164,8 @@ class Writer:
 
     def begin(self) -> int:
         """Undoes the work of an interrupted writer. Returns the number of the set that new versions are added to."""
+        # Not sooner: with two cores, the check of the catalogue and the scan would wait for this one.
+        self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses, self.services)
         self._undo()
         return self.catalogue.base()
 
@@ -194,7 +208,9 @@ class Writer:
             self.backend.sweep(keep, gone)
 
 
-def _both(first: OnProgress, second: OnProgress) -> OnProgress:
+def both(first: OnProgress, second: OnProgress) -> OnProgress:
+    """Returns a callback that reports progress to both."""
+
     def report(what: str, done: int, total: int) -> None:
         first(what, done, total)
         second(what, done, total)

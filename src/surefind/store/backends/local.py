@@ -12,14 +12,15 @@ import numpy as np
 
 from surefind.abilities import Growing, implements
 from surefind.access import PathRule
-from surefind.errors import CorruptIndexError, NotBuiltError
+from surefind.errors import CorruptIndexError, LockedError, NotBuiltError
 from surefind.protocols import Index, OnProgress, Retriever, Reuse, Services
-from surefind.store.backend import Contents, Delta
+from surefind.store.backend import Contents, Delta, Merged
 from surefind.store.backends.view import LocalView
 from surefind.store.catalogue import Catalogue
 from surefind.store.checksums import set_digest
 from surefind.store.chunks import ChunkRows
 from surefind.store.indexes import PART, TABLE, IndexStore, index_key, set_of, table_key
+from surefind.store.lock import merging_lock
 from surefind.store.needs import needed
 from surefind.store.parts import Parts, StoredPart
 from surefind.store.rows import Member
@@ -48,6 +49,8 @@ class LocalBackend:
         self.rows = ChunkRows(catalogue.database)
         self.indexes = IndexStore(catalogue.path.parent / "indexes")
         self.parts = Parts(self.indexes)
+        self._merging = IndexStore(catalogue.path.parent / "merging")
+        """What a merge has made, until a writer takes it in."""
         self._tables: dict[str, ChunkTable] = {}
         """The tables that a writer has read or built: it uses each several times."""
 
@@ -72,6 +75,8 @@ class LocalBackend:
         ]
 
     def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
+        if not retrievers:
+            return
         specs = {PART, *(retriever.index_spec(services) for retriever in needed(retrievers, services))}
         recorded = self.rows.indexes()
         self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
@@ -166,21 +171,32 @@ class LocalBackend:
         ]
         return [retriever for retriever in growing if self.parts.crowded(keys[retriever.index_spec(services)])]
 
-    def compact(
-        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
-    ) -> list[str]:
-        table = self.table(contents, layout)
+    def merge(
+        self, contents: Contents, layout: str, retriever: Retriever, services: Services, report: OnProgress
+    ) -> Merged | None:
+        if not implements(retriever, Growing):
+            return None
+        self._merging.clear()
+        table = self._kept(table_key(contents.number, layout), contents)
         chunks_at = partial(StoredChunks, self.rows, self.rows.layout(layout), table)
-        crowded = self.crowded(contents.number, layout, retrievers, services)
-        for retriever in crowded:
-            if implements(retriever, Growing):
-                progress = partial(report, f"Merging {retriever.name}")
-                progress(0, len(table))
-                key = index_key(table.fingerprint, retriever, services)
-                merged = self.parts.merge(key, len(table), chunks_at, retriever, services, progress)
-                self.rows.record_index(merged, contents.number, layout, PART)
-                progress(len(table), len(table))
-        return [retriever.name for retriever in crowded]
+        key = index_key(table.fingerprint, retriever, services)
+        progress = partial(report, f"Merging {retriever.name}")
+        progress(0, len(table))
+        self.parts.merge(key, len(table), chunks_at, retriever, services, progress, self._merging)
+        progress(len(table), len(table))
+        return Merged(key, contents.number, retriever)
+
+    def take_merged(self, contents: Contents, layout: str, merged: Merged, services: Services) -> bool:
+        taken: list[str] = []
+        with contextlib.suppress(CorruptIndexError):  # the next sync makes what is damaged again
+            table = self.table(contents, layout)
+            places = self._table_of(merged.contents, layout).origin(table)
+            key, spec = index_key(table.fingerprint, merged.retriever, services), merged.retriever.index_spec(services)
+            taken = self.parts.take_merged(merged.key, key, places, spec, self._merging)
+        for part in taken:
+            self.rows.record_index(part, contents.number, layout, PART)
+        self._merging.clear()
+        return bool(taken)
 
     def _earlier(self, layout: str, retriever: Retriever, services: Services) -> Iterator[tuple[str, ChunkTable]]:
         """Yields the keys and tables of indexes with the same spec and layout, newest first. Damaged ones are skipped:
@@ -220,6 +236,9 @@ class LocalBackend:
         for key in self.indexes.list_keys():
             if (set_of(key) or 0) > after or self.indexes.is_unfinished(key):
                 self.indexes.drop(key)
+        if self._merging.folder.exists():
+            with contextlib.suppress(LockedError), merging_lock(self._catalogue.path.parent):
+                self._merging.clear()
 
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
         with self._catalogue.transaction():

@@ -15,7 +15,7 @@ import numpy as np
 from surefind.access import PathRule
 from surefind.errors import ConfigError, CorruptIndexError, NotBuiltError
 from surefind.protocols import OnProgress, Retriever, Services
-from surefind.store.backend import Contents, Delta
+from surefind.store.backend import Contents, Delta, Merged
 from surefind.store.backends.local import LocalBackend
 from surefind.store.backends.milvus.record import (
     Longs,
@@ -92,10 +92,13 @@ class MilvusBackend:
     ) -> list[Retriever]:
         return self._local.crowded(contents, layout, retrievers, services)
 
-    def compact(
-        self, contents: Contents, layout: str, retrievers: Sequence[Retriever], services: Services, report: OnProgress
-    ) -> list[str]:
-        return self._local.compact(contents, layout, retrievers, services, report)
+    def merge(
+        self, contents: Contents, layout: str, retriever: Retriever, services: Services, report: OnProgress
+    ) -> Merged | None:
+        return self._local.merge(contents, layout, retriever, services, report)
+
+    def take_merged(self, contents: Contents, layout: str, merged: Merged, services: Services) -> bool:
+        return self._local.take_merged(contents, layout, merged, services)
 
     def has(self, contents: int, layout: str) -> bool:
         return self._local.has(contents, layout)
