@@ -535,7 +535,7 @@ def test_interrupted_job_keeps_what_was_paid_for(server: Server, tmp_path: Path)
     vectors = CachedEmbedder(stage, again).embed(texts)
     again.close()
     assert len(server.texts) == 1200 - 1024
-    assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-6)
+    assert np.allclose(vectors, [unit(text) for text in texts], atol=1e-4)  # vectors are kept in 16 bits a number
 
 
 def test_sendable_is_not_blank() -> None:

@@ -42,7 +42,7 @@ def test_point_is_the_mean_of_question_and_drafts(llm: LLMServer) -> None:
     found = run(f"hyde(retriever={DENSE}, drafts=2)", services_for(llm), ["petty cash"])
     expected = cosines(vectors("petty cash", TEXTS[6], TEXTS[7]).mean(axis=0))
     assert ordinals(found) == np.argsort(-expected, kind="stable").tolist()
-    assert found.rankings.row(0)[1].tolist() == pytest.approx(np.sort(expected)[::-1].tolist(), abs=1e-6)
+    assert found.rankings.row(0)[1].tolist() == pytest.approx(np.sort(expected)[::-1].tolist(), abs=1e-4)
     assert found.trace[0].calls == 2
 
 
@@ -50,7 +50,7 @@ def test_the_question_may_be_left_out(llm: LLMServer) -> None:
     llm.say(TEXTS[6])
     found = run(f"hyde(retriever={DENSE}, query=false)", services_for(llm), ["petty cash"])
     assert ordinals(found)[0] == 6
-    assert found.rankings.row(0)[1][0] == pytest.approx(1.0, abs=1e-6)
+    assert found.rankings.row(0)[1][0] == pytest.approx(1.0, abs=1e-4)
 
 
 def test_drafts_add_words_to_a_lexical_search(llm: LLMServer) -> None:

@@ -116,7 +116,7 @@ def test_models_are_closed_while_another_thread_makes_some(monkeypatch: pytest.M
             closing.set()
             time.sleep(0.05)
 
-    monkeypatch.setattr("surefind.llm.models._adapter", lambda address, settings: Adapter())
+    monkeypatch.setattr("surefind.llm.models._adapter", lambda address, settings, located: Adapter())
     for i in range(3):
         models.chat(f"http://localhost:1/v1#{i}")
 

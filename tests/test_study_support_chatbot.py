@@ -258,7 +258,7 @@ def test_an_encoder_behind_an_endpoint_is_not_tuned(monkeypatch: pytest.MonkeyPa
 
 def test_the_settings_of_fine_tuning_are_those_of_the_paper(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = {}
-    monkeypatch.setattr(_tuning, "_why_not", lambda encoder: "")
+    monkeypatch.setattr(_tuning, "_why_not", lambda encoder, services: "")
     fake = SimpleNamespace(fit_encoder=lambda kb, job, *_: jobs.setdefault(job.name, job) and _refuse())
     monkeypatch.setitem(sys.modules, "surefind.train.neural", fake)
     (mine,) = open_collections(base, Wanted(("mine",), questions=9))

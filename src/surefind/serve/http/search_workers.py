@@ -44,7 +44,7 @@ OPEN_SECONDS = 300.0
 """Seconds that a process has to start and to open a generation."""
 PAUSE_SECONDS = 1.0
 """Seconds between the end of a process and the start of the next one."""
-_BUNDLED = ("bm25(", "dense(model=minilm")
+_BUNDLED = ("bm25(", "dense(model=minilm", "dense(model=arctic")
 """How the specs of retrievers begin that need no service."""
 
 
