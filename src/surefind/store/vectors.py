@@ -20,7 +20,7 @@ from surefind.protocols import Embedder, Progress
 from surefind.store.cache import Cache
 from surefind.types import FloatArray
 
-_LARGEST = 32_767
+_MAX_INT16 = 32_767
 """The largest number of 16 bits with a sign."""
 _SCALE_BYTES = 4
 _BATCH = 512
@@ -122,7 +122,7 @@ class CachedEmbedder:
 
 def packed(vectors: FloatArray) -> NDArray[np.uint8]:
     """Rounds vectors to 16 bits. Returns a row of bytes for each: its scale, and its numbers."""
-    scales = (np.abs(vectors).max(axis=1, initial=0, keepdims=True) / np.float32(_LARGEST)).astype("<f4")
+    scales = (np.abs(vectors).max(axis=1, initial=0, keepdims=True) / np.float32(_MAX_INT16)).astype("<f4")
     with np.errstate(invalid="ignore"):  # a vector that is not finite has a scale that is not, and stays so
         numbers = np.round(vectors / np.where(scales == 0, 1, scales)).astype("<i2")
     return np.hstack([scales.view(np.uint8), numbers.view(np.uint8)])
