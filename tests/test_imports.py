@@ -23,7 +23,6 @@ LAYERS = [
         "errors",
         "redact",
         "access",
-        "wildcards",
         "disk",
         "running",
         "prompts",

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.access import PathRule
+from surefind.disk.wildcards import Wildcards
 from surefind.enrich.neighbors import Neighbors
 from surefind.errors import ConfigError, ExamError, SourceError, SpecError, UsageError
 from surefind.exam.formats.beir import read_beir
@@ -39,7 +40,6 @@ from surefind.services import LocalServices
 from surefind.settings.config import parse_settings
 from surefind.settings.file import changed
 from surefind.types import Document
-from surefind.wildcards import Wildcards
 from surefind.write.layout import Layout
 
 DIGITS = "9" * 5000

@@ -33,7 +33,7 @@ AT_RUN_TIME = {
     "surefind.net.redact: '|'.join([escaped, *encoded])",  # a key, escaped
     "surefind.prompts.look_alikes: f\"{_written('<')}(?={_SKIPPED}(?:{slash}){{0,3}}(?:{names})(",  # marks, escaped
     "surefind.text.scripts: expression",  # its callers' expressions are found where they call
-    "surefind.wildcards: f'(?:{expression})(?:/.*)?'",  # a rule of the settings, for short paths
+    "surefind.disk.wildcards: f'(?:{expression})(?:/.*)?'",  # a rule of the settings, for short paths
 }
 """The patterns that are made while the program runs: what they are made of, and what they read."""
 

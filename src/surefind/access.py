@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
+from surefind.disk.wildcards import Wildcards
 from surefind.errors import UsageError
-from surefind.wildcards import Wildcards
 
 Scope = Literal["read", "write", "review", "admin"]
 """read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""

@@ -12,9 +12,9 @@ from operator import attrgetter
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple
 
+from surefind.disk.wildcards import Wildcards
 from surefind.errors import UsageError
 from surefind.files.opening import kind_of
-from surefind.wildcards import Wildcards
 
 IGNORED = frozenset({"node_modules", "__pycache__", "venv"})
 """Folders of tools, which hold no documents."""
