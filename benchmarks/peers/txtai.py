@@ -42,4 +42,4 @@ class Peer:
 
     def load(self):
         self.embeddings = Embeddings()
-        self.embeddings.load(str(self.folder / "index"), transform=self.encode)
+        self.embeddings.load(str(self.folder / "index"), config={"transform": self.encode})
