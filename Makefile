@@ -1,6 +1,6 @@
 # make demo          the whole path on the bundled sample, from nothing
 # make test          lint, types, every test, and a bare install, from nothing (PYTHON=python3.13 for another Python)
-# make test-all      make test, then all groups of tests below but faults: at most 30 minutes
+# make test-all      make test, then all groups of tests below but walk and faults: at most 30 minutes
 # make pythons       a bare install, the demo and a core of the tests, with the other Pythons that we support
 # make test-latest   the same with the newest version of every dependency
 # make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, and of docs/agents.md, with the SDKs
@@ -45,7 +45,7 @@ test:
 test-all: test test-rest
 
 # What cannot be installed is an error here.
-test-rest: pythons growth walk browser frameworks milvus ray
+test-rest: pythons growth browser frameworks milvus ray
 
 test-latest:
 	rm -rf .venv-latest
