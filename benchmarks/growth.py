@@ -50,14 +50,19 @@ def measured(size: Size) -> Figures:
     figures["one search"] = _searches(size)
     exam = ["exam", "generate", "--per-family", str(PER_FAMILY), "--as", "*", "--json"]
     figures["exam"] = _command(size, *exam)
-    bench = ["bench", "--exam", "known-item", "-p", "words", "-p", "hybrid", "--as", "*", "--yes", "--json"]
+    bench = ["bench", "--exam", "known-item", "-p", "bm25", "-p", "hybrid", "--as", "*", "--yes", "--json"]
     figures["bench"] = _command(size, *bench)
     figures["serve: start"], figures["serve: one search"] = _served(size)
     return figures
 
 
 def _command(size: Size, *words: str) -> tuple[float, float]:
-    process = subprocess.Popen([sys.executable, "-m", "surefind", *words], cwd=size.home(), stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "surefind", *words],
+        cwd=size.home(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"surefind {' '.join(words)} ended with {os.waitstatus_to_exitcode(status)}.")
@@ -97,10 +102,10 @@ def _questions(size: Size) -> list[str]:
 def _served(size: Size) -> tuple[tuple[float, float], tuple[float, float]]:
     """Starts a server, asks for the first answer and then for more of them."""
     call = [sys.executable, "-m", "surefind", "serve", "--port", "0"]
-    process = subprocess.Popen(call, cwd=size.home(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout
+    process = subprocess.Popen(call, cwd=size.home(), stderr=subprocess.PIPE, text=True)
+    assert process.stderr
     try:
-        url = next(word for word in process.stdout.readline().split() if word.startswith("http://"))
+        url = next(word for word in process.stderr.readline().split() if word.startswith("http://"))
         asked = _questions(size)
         _ask(url, asked[0])
         start = _used(process.pid)
