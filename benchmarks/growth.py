@@ -18,6 +18,7 @@ import math
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import time
@@ -40,7 +41,9 @@ Figures = dict[str, tuple[float, float]]
 
 
 def measured(size: Size) -> Figures:
-    """Runs every step once on a corpus of this size."""
+    """Runs every step once on a corpus of this size, from nothing."""
+    for folder in (size.docs, size.home()):
+        shutil.rmtree(folder, ignore_errors=True)
     scale.corpus(size)
     size.home()
     figures = {"sync": _command(size, "sync", str(size.docs))}
