@@ -42,11 +42,12 @@ ELSEWHERE = {
     r".*--ray ": "tests/test_ray_sync.py and tests/test_ray_bench.py, on a cluster of two nodes",
     r"surefind exam (label|grow)": "tests/test_exam_label.py and tests/test_exam_grow.py: a person answers",
     r"surefind --install-completion|surefind --show-completion": "tests/test_cli_completion.py",
+    r"surefind use --undo": "tests/test_cli_use.py: what train --use adopted",
     r"surefind train (encoder|reranker)": "tests/test_train_models.py: torch is not installed everywhere",
     r"surefind .*(openai|gpt-4|cohere)": "asks a paid service: test_llm_models.py, test_rerank_hosted.py",
     r"surefind .*(--beir|scifact|beir-folder)": "tests/test_bench_run.py, with a collection of its own",
     r"surefind study ": "tests/test_study_agentic.py and its neighbours run all four studies",
-    r"surefind train prompt|surefind .*(examples=weighed|prompt=llm_listwise-questions)": "tests/test_train_prompt.py",
+    r"surefind train prompt|surefind .*(examples=weighed|llm_listwise\(mode=\[)": "tests/test_train_prompt.py",
     r"surefind llm check": "tests/test_llm_check.py, with models that answer in several ways",
     r"surefind ask .*summaries=llm": "tests/test_ask_overview.py, with a server that has summaries",
     r"surefind exam write|surefind bench --exam written": "tests/test_exam_by_llm.py, with a server that has questions",
@@ -168,6 +169,11 @@ def with_questions(folder: Path) -> None:
     (folder / "qrels.txt").write_text(f"q1 0 {FEW[3]} 1\n", encoding="utf-8")
 
 
+def with_documents_alone(folder: Path) -> None:
+    (folder / "surefind.toml").unlink()
+    shutil.rmtree(folder / ".surefind")
+
+
 def with_the_clone(folder: Path) -> None:
     (folder / "surefind").symlink_to(ROOT)
 
@@ -182,6 +188,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "exam.md": with_questions,
     "first-pages.md": with_the_clone,
     "versions.md": with_two_generations,
+    "web.md": with_documents_alone,
     "your-questions.md": with_questions,
 }
 NEEDS = {"fusion.md": "lightgbm"}
