@@ -195,6 +195,18 @@ def test_a_sync_refuses_a_model_that_cannot_place_passages(home: Home, llm: LLMS
     assert refused.code == 2 and "is unfit for llm_context" in refused.err
 
 
+def test_a_model_that_cannot_answer_writes_no_questions_for_two_passages(home: Home, llm: LLMServer) -> None:
+    # Whether both passages are needed, the model says itself, by answering from one of them.
+    home.write("docs/long.md", "# Cash\n\n" + "The cash report of the branch is due on Monday at noon. " * 5)
+    bank(home, llm)
+    llm.reply = lambda prompt: "no" if "behind every sentence" in prompt else capable(prompt)
+    write = ["exam", "write", "--per-family", "1", "--passages", "sections", "--yes"]
+    two = surefind(*write, "--family", "sf2h", kb=home.folder)
+    assert two.code == 2 and "is unfit for the two-hop questions of exam write (--family sf1h" in two.err
+    one = surefind(*write, "--family", "sf1h", kb=home.folder)
+    assert "unfit" not in one.err
+
+
 def test_a_model_that_cannot_be_reached_gets_no_verdict(home: Home, llm: LLMServer) -> None:
     llm.script = ["500"] * 100
     bank(home, llm)

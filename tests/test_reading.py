@@ -107,15 +107,24 @@ def test_minimum_needs_a_confidence(kb: KnowledgeBase) -> None:
         kb.search(WIRES, OWNER, confidence="slow")  # type: ignore[arg-type]
 
 
-def test_search_without_the_reader_is_quick_and_says_so(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
-    def gone(model: str) -> Path:
-        raise MissingPartError("The bundled reranker is not installed.")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ModuleNotFoundError(), "The reranker bundled is not installed."),
+        (PermissionError(13, "Permission denied", "/models"), "bundled cannot be read (Permission denied: /models)."),
+    ],
+)
+def test_search_without_the_reader_is_quick_and_says_so(
+    kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def gone(name: str) -> Path:
+        raise error
 
     quick = kb.search(WIRES, OWNER, confidence="quick")
-    monkeypatch.setattr(cross_encoder, "bundled", gone)
+    monkeypatch.setattr("surefind_models.path", gone)
     read = kb.search(WIRES, OWNER, confidence="read")
     assert read.confidence == quick.confidence and read.hits == quick.hits
-    assert read.confidence_from.endswith("no model read the hits: The bundled reranker is not installed.")
+    assert "no model read the hits: " in read.confidence_from and said in read.confidence_from
 
 
 def test_reader_sees_nothing_that_the_caller_may_not(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,8 @@ def bundled(model: str = "bundled") -> Path:
             f"The reranker {model} is not installed. Install the package surefind-models (from a clone: pip install "
             "./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
         ) from None
+    except OSError as error:
+        raise MissingPartError(f"The reranker {model} cannot be read ({error.strerror}: {error.filename}).") from None
 
 
 def bundled_reader(max_tokens: int, model: str = "bundled") -> OnnxCrossEncoder:

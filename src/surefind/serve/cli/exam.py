@@ -132,6 +132,9 @@ def write(
                 err=True,
             )
         needs = [Need("exam write", "question", model or None)]
+        if set(plan.families) != {"sf1h"}:  # by answering, the model itself says whether one passage is enough
+            two = "the two-hop questions of exam write (--family sf1h writes the others)"
+            needs.append(Need(two, "answer", model or None))
         agree(base, [writer.calls(), *check_calls(base, needs)], budget, yes, as_json, bounded=False)
         require_fit(base, needs, report)
         written = writer.write()
