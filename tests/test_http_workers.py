@@ -22,11 +22,11 @@ from http_helpers import Served, a_bank, serving
 from surefind.access import Access, PathRule
 from surefind.errors import QueryError
 from surefind.kb import KnowledgeBase
-from surefind.search.extent import Extent
-from surefind.search.reader import Searcher
+from surefind.search.pipeline import Pipeline
+from surefind.search.reader import SearchArguments, Searcher
 from surefind.serve.http import search_workers
 from surefind.serve.http.problems import surefind_problem
-from surefind.serve.http.search_workers import LostWorkerError, SearchWorkers
+from surefind.serve.http.search_workers import LostWorkerError, SearchWorkers, is_local
 from surefind.settings.serve import serve_settings
 from surefind.types import SearchResult
 
@@ -80,7 +80,7 @@ def found(
     workers: SearchWorkers, kb: KnowledgeBase, reader: Searcher, query: str = "wire3", access: Access | None = None
 ) -> SearchResult:
     rights = access or Access.public()
-    return workers.search(reader, kb.settings, query, rights, kb.pipeline(), 10, 0, Extent(), 0.0, "quick")
+    return workers.search(reader, kb.settings, SearchArguments(query, rights, kb.pipeline()))
 
 
 def wait_until(met: Callable[[], Any]) -> None:
@@ -254,6 +254,24 @@ def gone(pid: int) -> bool:
     except ProcessLookupError:
         return True
     return False
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "local"),
+    [
+        ("bm25", True),
+        ("bm25 + dense >> convex(alpha=0.5)", True),
+        ("dense(model=onnx(path=models/own))", True),
+        ("dense(model=prefixed(model=onnx(path=models/own)))", True),
+        ('dense(model=openai(model=small, url="https://api.example/v1"))', False),
+        ('dense(model=concat(models=[minilm, openai(model=small, url="https://api.example/v1")]))', False),
+        ("hyde(retriever=bm25, model=openai:gpt)", False),
+        ("bm25 + dense >> llm_weights(model=openai:gpt)", False),
+        ("bm25 >> cross_encoder", False),
+    ],
+)
+def test_a_process_gets_no_search_that_may_ask_a_server(kb: KnowledgeBase, pipeline: str, local: bool) -> None:
+    assert is_local(Pipeline.parse(pipeline), kb.settings) is local
 
 
 @pytest.mark.parametrize("number", [0, 1, 3])

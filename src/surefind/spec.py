@@ -108,7 +108,8 @@ class Stage:
 
     @property
     def runs_here(self) -> bool:
-        """A reranker: whether it runs on this machine, so that its latency can be measured."""
+        """A retriever, encoder or reranker: whether it runs in this process and asks no server. Then it costs nothing,
+        and its latency can be measured."""
         return False
 
     @property

@@ -60,7 +60,7 @@ def check_offsets(name: str, offsets: NDArray[Any], rows: int, total: int) -> No
     """Checks that offsets go from 0 to `total`, one more than there are rows, and never decrease."""
     check_length(name, offsets, rows + 1)
     if offsets[0] != 0 or offsets[-1] != total or bool((np.diff(offsets) < 0).any()):
-        raise ValueError(f"{name} does not go from 0 to {total} without a step back")
+        raise ValueError(f"{name} must rise from 0 to {total}")
 
 
 def check_range(name: str, values: NDArray[Any], low: int, end: int) -> None:

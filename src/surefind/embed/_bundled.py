@@ -17,6 +17,7 @@ class BundledEncoder(Stage):
     """The encoder in the folder of its name."""
 
     kind: ClassVar[str] = "embed"
+    runs_here: ClassVar[bool] = True
 
     @property
     def dimension(self) -> int:

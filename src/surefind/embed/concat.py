@@ -16,7 +16,7 @@ from typing import ClassVar, Self, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import embed_queries, query_fingerprint
+from surefind.abilities import declared, embed_queries, query_fingerprint
 from surefind.protocols import Embedder, Progress
 from surefind.spec import Stage, require
 from surefind.types import FloatArray
@@ -36,6 +36,10 @@ class Concat(Stage):
 
     def placed(self, located: Callable[[str], Path]) -> Self:
         return self.replace(models=tuple(str(spec.make("embed", model).placed(located)) for model in self.models))
+
+    @property
+    def runs_here(self) -> bool:
+        return all(declared(spec.make("embed", model)).runs_here for model in self.models)
 
     @property
     def dimension(self) -> int:

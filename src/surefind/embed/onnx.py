@@ -38,6 +38,7 @@ def _open(folder: Path, max_tokens: int, version: FileVersion | None) -> OnnxEnc
 class Onnx(Stage):
     kind: ClassVar[str] = "embed"
     name: ClassVar[str] = "onnx"
+    runs_here: ClassVar[bool] = True
 
     path: str = ""
     max_tokens: int = 256

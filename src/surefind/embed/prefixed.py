@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar, Self, cast
 
 from surefind import spec
+from surefind.abilities import declared
 from surefind.protocols import Embedder, Progress
 from surefind.spec import Stage
 from surefind.types import FloatArray
@@ -34,6 +35,10 @@ class Prefixed(Stage):
 
     def placed(self, located: Callable[[str], Path]) -> Self:
         return self.replace(model=str(spec.make("embed", self.model).placed(located)))
+
+    @property
+    def runs_here(self) -> bool:
+        return declared(spec.make("embed", self.model)).runs_here
 
     @property
     def dimension(self) -> int:

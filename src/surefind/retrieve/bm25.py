@@ -32,6 +32,7 @@ class BM25(Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "bm25"
     signal: ClassVar[Signal] = "sparse"
+    runs_here: ClassVar[bool] = True
     blockwise: ClassVar[tuple[str, ...]] = ("docs.npy", "shapes.npy")
 
     k1: float = 1.5

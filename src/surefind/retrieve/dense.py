@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 import numpy as np
 
 from surefind import spec
-from surefind.abilities import Part, name_of
+from surefind.abilities import Part, declared, name_of
 from surefind.protocols import Progress, Reuse, Services
 from surefind.retrieve._texts import Texts
 from surefind.spec import Stage
@@ -40,6 +40,10 @@ class Dense(Stage):
 
     def __post_init__(self) -> None:
         spec.make("embed", self.model)
+
+    @property
+    def runs_here(self) -> bool:
+        return declared(spec.make("embed", self.model)).runs_here
 
     def index_spec(self, services: Services) -> str:
         """Names the encoder and its fingerprint, not its parameters: new weights need new vectors, a new price or batch

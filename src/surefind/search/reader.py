@@ -12,7 +12,7 @@ import contextlib
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from surefind.access import Access
 from surefind.errors import (
@@ -40,6 +40,19 @@ MAX_QUERY = 10_000
 """The most characters of a query."""
 MAX_K = 1_000
 """The most hits that one search may request or skip."""
+
+
+class SearchArguments(NamedTuple):
+    """What `Searcher.search` takes, as a value that can be sent to another process."""
+
+    query: str
+    access: Access
+    pipeline: Pipeline
+    k: int = 10
+    offset: int = 0
+    extent: Extent = PARENT
+    min_confidence: float = 0.0
+    confidence: Effort = "quick"
 
 
 class Searcher:

@@ -31,36 +31,28 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from surefind.access import Access
+from surefind.abilities import declared
 from surefind.errors import CorruptIndexError, SurefindError
-from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Searcher
+from surefind.search.reader import SearchArguments, Searcher
 from surefind.settings.config import Settings
-from surefind.types import Effort, SearchResult
+from surefind.types import SearchResult
 
 LOG = logging.getLogger("surefind.serve")
 OPEN_SECONDS = 300.0
 """Seconds that a process has to start and to open a generation."""
 PAUSE_SECONDS = 1.0
 """Seconds between the end of a process and the start of the next one."""
-_BUNDLED = ("bm25(", "dense(model=minilm", "dense(model=arctic")
-"""How the specs of retrievers begin that need no service."""
 
 
 class LostWorkerError(SurefindError):
     """The process that searched has ended, or did not answer in time."""
 
 
-def needs_no_service(stage: object) -> bool:
-    """Returns whether a retriever is one of the bundled ones, which ask no other server and cost nothing."""
-    return str(stage).startswith(_BUNDLED)
-
-
-def _is_local(pipeline: Pipeline, settings: Settings) -> bool:
+def is_local(pipeline: Pipeline, settings: Settings) -> bool:
     """Returns whether a search asks no other server, and needs no model that is large."""
-    bundled = all(map(needs_no_service, pipeline.retrieve)) and not pipeline.rerank
-    return bundled and settings.store.backend == "local" and not pipeline.asks_llm
+    here = all(declared(retriever).runs_here for retriever in pipeline.retrieve) and not pipeline.rerank
+    return here and settings.store.backend == "local" and not pipeline.asks_llm
 
 
 class WorkerProcess:
@@ -132,34 +124,21 @@ class SearchWorkers:
         self._begun = False
         self._closed = False
 
-    def search(
-        self,
-        reader: Searcher,
-        settings: Settings,
-        query: str,
-        access: Access,
-        pipeline: Pipeline,
-        k: int,
-        offset: int,
-        extent: Extent,
-        min_confidence: float,
-        confidence: Effort,
-    ) -> SearchResult:
+    def search(self, reader: Searcher, settings: Settings, asked: SearchArguments) -> SearchResult:
         """Does what `reader.search` does, in a process if one is ready for it. `settings` are those of now."""
-        arguments = query, access, pipeline, k, offset, extent, min_confidence, confidence
-        if confidence == "read" or not _is_local(pipeline, settings):
-            return reader.search(*arguments)
+        if asked.confidence == "read" or not is_local(asked.pipeline, settings):
+            return reader.search(*asked)
         with self.counted():
             slot = self._taken(reader, settings)
             if slot is None:
-                return reader.search(*arguments)
+                return reader.search(*asked)
             try:
-                return self._ask(slot, reader, arguments)
+                return self._ask(slot, reader, asked)
             except LostWorkerError:
                 other = self._taken(reader, settings)
                 if other is None:
                     raise
-            return self._ask(other, reader, arguments)
+            return self._ask(other, reader, asked)
 
     def pids(self) -> list[int]:
         """Returns the processes that run."""
@@ -194,13 +173,13 @@ class SearchWorkers:
             with self._changed:
                 self._searching -= 1
 
-    def _ask(self, slot: WorkerSlot, reader: Searcher, arguments: tuple[Any, ...]) -> SearchResult:
+    def _ask(self, slot: WorkerSlot, reader: Searcher, asked: SearchArguments) -> SearchResult:
         """Searches in the process of a slot that was taken, and gives the slot back."""
         process = slot.process
         try:
             if process is None:
                 raise LostWorkerError("The server is stopping.")
-            result: SearchResult = process.ask(self._seconds, "search", slot.opened, arguments)
+            result: SearchResult = process.ask(self._seconds, "search", slot.opened, asked)
             return result
         except (LostWorkerError, TimeoutError):
             self._lose(slot)

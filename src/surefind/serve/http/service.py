@@ -12,14 +12,14 @@ import anyio
 from anyio import to_thread
 from fastapi import Depends, Request
 
+from surefind.abilities import declared
 from surefind.access import Access, Scope
 from surefind.bench.preview import Preview
 from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.running.cache import BoundedCache
-from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Searcher
+from surefind.search.reader import SearchArguments, Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
@@ -29,10 +29,10 @@ from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
-from surefind.serve.http.search_workers import SearchWorkers, needs_no_service
+from surefind.serve.http.search_workers import SearchWorkers
 from surefind.settings.config import Settings
 from surefind.settings.serve import ServeSettings
-from surefind.types import Effort, SearchResult
+from surefind.types import SearchResult
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_READERS = 3
@@ -148,29 +148,15 @@ class Service:
             raise gone
         return opened
 
-    def search(
-        self,
-        reader: Searcher,
-        query: str,
-        access: Access,
-        pipeline: Pipeline,
-        k: int,
-        offset: int,
-        extent: Extent,
-        min_confidence: float,
-        confidence: Effort,
-    ) -> SearchResult:
+    def search(self, reader: Searcher, asked: SearchArguments) -> SearchResult:
         """Does what `reader.search` does, in another process if there are some."""
-        arguments = query, access, pipeline, k, offset, extent, min_confidence, confidence
-        if self.workers is None:
-            return reader.search(*arguments)
-        return self.workers.search(reader, self.kb.settings, *arguments)
+        return self.workers.search(reader, self.kb.settings, asked) if self.workers else reader.search(*asked)
 
     def warm(self) -> None:
         """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
         may ask a service are not tried: that could cost money."""
         with contextlib.suppress(SurefindError):
-            here = [retriever for retriever in self.kb.pipeline().retrieve if needs_no_service(retriever)]
+            here = [retriever for retriever in self.kb.pipeline().retrieve if declared(retriever).runs_here]
             if here:
                 effort = self.kb.settings.confidence
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
