@@ -23,7 +23,7 @@ from surefind.access import Access, PathRule
 from surefind.errors import QueryError
 from surefind.kb import KnowledgeBase
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import SearchArguments, Searcher
+from surefind.search.reader import RequestedSearch, Searcher
 from surefind.serve.http import search_workers
 from surefind.serve.http.problems import surefind_problem
 from surefind.serve.http.search_workers import LostWorkerError, SearchWorkers, is_local
@@ -80,7 +80,7 @@ def found(
     workers: SearchWorkers, kb: KnowledgeBase, reader: Searcher, query: str = "wire3", access: Access | None = None
 ) -> SearchResult:
     rights = access or Access.public()
-    return workers.search(reader, kb.settings, SearchArguments(query, rights, kb.pipeline()))
+    return workers.search(reader, kb.settings, RequestedSearch(query, rights, kb.pipeline()))
 
 
 def wait_until(met: Callable[[], Any]) -> None:

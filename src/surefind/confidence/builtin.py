@@ -14,7 +14,6 @@ from importlib.resources import files
 
 from surefind.confidence.predictor import LogisticModel, SavedModel
 from surefind.confidence.signals import Kind, without_meaning
-from surefind.disk.records import from_json
 from surefind.types import Floats
 
 FILE = "builtin.json"
@@ -44,6 +43,6 @@ class Builtin:
 @cache
 def builtin() -> Builtin:
     data = json.loads(files("surefind.confidence").joinpath(FILE).read_text(encoding="utf-8"))
-    predictors = {kind: LogisticModel.of(from_json(SavedModel, model)) for kind, model in data["predictors"].items()}
-    quote = LogisticModel.of(from_json(SavedModel, data["quote"]))
+    predictors = {kind: LogisticModel.of(SavedModel(**model)) for kind, model in data["predictors"].items()}
+    quote = LogisticModel.of(SavedModel(**data["quote"]))
     return Builtin(predictors, quote, data["encoder"], len(data["collections"]))

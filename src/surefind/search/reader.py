@@ -42,8 +42,8 @@ MAX_K = 1_000
 """The most hits that one search may request or skip."""
 
 
-class SearchArguments(NamedTuple):
-    """What `Searcher.search` takes, as a value that can be sent to another process."""
+class RequestedSearch(NamedTuple):
+    """The arguments of `Searcher.search`, as a value that can be sent to another process."""
 
     query: str
     access: Access

@@ -25,7 +25,7 @@ from typing import Any
 from surefind.errors import SurefindError
 from surefind.kb import KnowledgeBase
 from surefind.running.cores import collect_less
-from surefind.search.reader import SearchArguments, Searcher
+from surefind.search.reader import RequestedSearch, Searcher
 from surefind.settings.config import Settings
 from surefind.types import SearchResult
 
@@ -50,7 +50,7 @@ class ReaderProcess:
             reader.view.warm(self._reader.view, settings.retrievers)
         self._number, self._reader = number, reader
 
-    def _search(self, number: int, asked: SearchArguments) -> SearchResult:
+    def _search(self, number: int, asked: RequestedSearch) -> SearchResult:
         if self._reader is None or number != self._number:
             raise RuntimeError(f"The reader {number} is not open here; the open one is {self._number}.")
         return self._reader.search(*asked)

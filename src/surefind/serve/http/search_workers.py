@@ -34,7 +34,7 @@ from weakref import WeakKeyDictionary
 from surefind.abilities import declared
 from surefind.errors import CorruptIndexError, SurefindError
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import SearchArguments, Searcher
+from surefind.search.reader import RequestedSearch, Searcher
 from surefind.settings.config import Settings
 from surefind.types import SearchResult
 
@@ -124,7 +124,7 @@ class SearchWorkers:
         self._begun = False
         self._closed = False
 
-    def search(self, reader: Searcher, settings: Settings, asked: SearchArguments) -> SearchResult:
+    def search(self, reader: Searcher, settings: Settings, asked: RequestedSearch) -> SearchResult:
         """Does what `reader.search` does, in a process if one is ready for it. `settings` are those of now."""
         if asked.confidence == "read" or not is_local(asked.pipeline, settings):
             return reader.search(*asked)
@@ -173,7 +173,7 @@ class SearchWorkers:
             with self._changed:
                 self._searching -= 1
 
-    def _ask(self, slot: WorkerSlot, reader: Searcher, asked: SearchArguments) -> SearchResult:
+    def _ask(self, slot: WorkerSlot, reader: Searcher, asked: RequestedSearch) -> SearchResult:
         """Searches in the process of a slot that was taken, and gives the slot back."""
         process = slot.process
         try:

@@ -19,7 +19,7 @@ from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, 
 from surefind.kb import KnowledgeBase
 from surefind.running.cache import BoundedCache
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import SearchArguments, Searcher
+from surefind.search.reader import RequestedSearch, Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
@@ -148,7 +148,7 @@ class Service:
             raise gone
         return opened
 
-    def search(self, reader: Searcher, asked: SearchArguments) -> SearchResult:
+    def search(self, reader: Searcher, asked: RequestedSearch) -> SearchResult:
         """Does what `reader.search` does, in another process if there are some."""
         return self.workers.search(reader, self.kb.settings, asked) if self.workers else reader.search(*asked)
 

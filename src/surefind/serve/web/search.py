@@ -22,7 +22,7 @@ from surefind.exam.queries import QueryLog
 from surefind.exam.visible import readable_questions
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import SearchArguments
+from surefind.search.reader import RequestedSearch
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.guard import same_origin
@@ -170,7 +170,7 @@ def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = F
     for pipeline in (first, second) if second else (first,):
         began = time.perf_counter()
         sure = "quick" if later else effort
-        result = service.search(reader, SearchArguments(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, sure))
+        result = service.search(reader, RequestedSearch(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, sure))
         searched.append((pipeline, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in searched]
     others = list(reversed(ranks)) if second else [{}]

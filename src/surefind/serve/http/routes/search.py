@@ -15,7 +15,7 @@ from surefind.access import Access
 from surefind.errors import QueryError
 from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
-from surefind.search.reader import MAX_K, SearchArguments
+from surefind.search.reader import MAX_K, RequestedSearch
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import as_json, shown_to
 from surefind.serve.http.guard import same_origin
@@ -96,7 +96,7 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
         return known, None, access
     began = time.perf_counter()
     result = service.search(
-        reader, SearchArguments(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
+        reader, RequestedSearch(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
     )
     service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
     data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
