@@ -23,7 +23,6 @@ from surefind.exam.formats.table import read_table
 from surefind.exam.labels import Pooled, PooledPassage
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery, Judgment
-from surefind.exam.queries import QueryLog
 from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
 from surefind.files.git import left_out
@@ -31,6 +30,7 @@ from surefind.fuse.learned import read_manifest
 from surefind.inference.manifest import FusionManifest, FusionTraining
 from surefind.inference.record import check_record, questions_trained_on
 from surefind.kb.adoption import kept_changes, prepare, write
+from surefind.kb.queries import QueryLog
 from surefind.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.search.pipeline import Pipeline
 from surefind.store.version import file_version

@@ -14,8 +14,8 @@ import pytest
 from helpers import Home
 from surefind import Access
 from surefind.exam.model import Exam, ExamQuery, Judgment
-from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
+from surefind.kb.queries import QueryLog
 
 MOUNTED = """
 import json, subprocess, sys

@@ -17,7 +17,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, SearchResult
-from surefind.exam.queries import HITS, QueryLog
+from surefind.kb.queries import HITS, QueryLog
 from surefind.store.checksums import register
 from surefind.types import Hit
 
@@ -154,7 +154,7 @@ def test_keeping_takes_about_a_millisecond(tmp_path: Path) -> None:
 def test_processes_that_keep_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from surefind import Access, SearchResult\n"
-        "from surefind.exam.queries import QueryLog\n"
+        "from surefind.kb.queries import QueryLog\n"
         "log = QueryLog(Path(sys.argv[1]), 90)\n"
         "for n in range(40):\n"
         "    failed = log.keep(SearchResult(f'{sys.argv[2]} {n}', (), (), 'bm25'), Access.public())\n"

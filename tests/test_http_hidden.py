@@ -20,9 +20,9 @@ from report_helpers import row, save_report
 from surefind import Access
 from surefind.answer.answering import Answer
 from surefind.exam.keeping import keep
-from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.kb.adoption import prepare, write
+from surefind.kb.queries import QueryLog
 from surefind.redact import without_addresses
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher
@@ -258,6 +258,18 @@ def test_a_query_that_another_site_made_is_not_kept(
     with home.open() as kb, TestClient(create_app(kb), "http://localhost", client=("127.0.0.1", 50000)) as client:
         assert client.get(path, headers=headers).status_code == 200
         assert bool(QueryLog(kb.data, 90).all()) == is_kept
+
+
+@pytest.mark.parametrize("path", ["/v1/search?query=cutoff", "/?query=cutoff"])
+def test_a_query_whose_result_is_known_is_kept_as_well(tmp_path: Path, path: str) -> None:
+    home = Home(tmp_path, WORDS + "\n[exam]\nkeep_queries = true\n")
+    home.write("docs/open.md", "# Open\n\nThe cutoff of wires is 3 pm.\n")
+    home.sync("docs")
+    with home.open() as kb, TestClient(create_app(kb), "http://localhost", client=("127.0.0.1", 50000)) as client:
+        first, second = (client.get(path) for _ in range(2))
+        assert "3 pm" in first.text and "3 pm" in second.text
+        assert 'cache_total{result="hit"} 1.0' in client.get("/metrics").text
+        assert [logged.query for logged in kb.queries.all()] == ["cutoff", "cutoff"]
 
 
 # ---------------------------------------------------------------- damaged reports

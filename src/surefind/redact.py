@@ -4,6 +4,7 @@ others than its admins see it."""
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _MARK = "[redacted]"
 _USER = re.compile(r"(?<!ssh)(://)[^/\s?#'\"]*@(?=[^/\s@,;])", re.IGNORECASE)
@@ -31,6 +32,7 @@ _FOLDERS = re.compile(r"""(?<![\w/])/(?:[^\s/'"]+/)+""")
 """The folders of an absolute path."""
 
 
+@lru_cache(1_000)  # a server shows the same specs again and again
 def without_addresses(text: str) -> str:
     """Replaces addresses of servers, and takes the folders off absolute paths."""
     return without_folders(_ADDRESS.sub("[address]", text))

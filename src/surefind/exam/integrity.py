@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.kb.integrity import check_all
@@ -17,5 +16,5 @@ def check_exams(kb: KnowledgeBase) -> str:
     damaged = store.questions.problems()
     if damaged:
         raise RuntimeError(damaged[0])
-    check_all([*(partial(store.load, *file) for file in files), QueryLog(kb.data, kb.settings.keep_days).all])
+    check_all([*(partial(store.load, *file) for file in files), kb.queries.all])
     return f"{len(files)} exams and the questions of {len(store.collected())} match their checksums"

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Self
 from surefind.access import Access
 from surefind.errors import NotBuiltError, NothingIndexedError, StoreError
 from surefind.kb.drafting import Drafts
+from surefind.kb.queries import QueryLog
 from surefind.kb.shared import Shared
 from surefind.kb.writing import Writers
 from surefind.protocols import OnProgress, Retriever
@@ -122,6 +123,11 @@ class KnowledgeBase:
     def desk(self) -> Desk:
         """What is kept of drafts: their revisions, reviews and events. Any thread may use it."""
         return self._shared.desk
+
+    @property
+    def queries(self) -> QueryLog:
+        """The queries that searches keep for an exam, if the settings say so: `queries.keep` after an answer."""
+        return QueryLog(self.data, self.settings.keep_days, self.settings.keep_queries)
 
     # ------------------------------------------------------------ reading
 
@@ -273,8 +279,7 @@ class KnowledgeBase:
     ) -> list[str]:
         """Makes the current generation searchable by these pipelines: cuts and indexes what the layout lacks.
         Returns the names of the indexes that were built."""
-        retrievers = [r for pipeline in pipelines for r in self.pipeline(pipeline).retrieve]
-        return self.build_for(retrievers, layout, report)
+        return self.build_for([r for pipeline in pipelines for r in self.pipeline(pipeline).retrieve], layout, report)
 
     def build_for(
         self,
@@ -298,10 +303,9 @@ class KnowledgeBase:
         names of the merged indexes."""
         from surefind.write.merge import merge
 
-        settings, open_writer = self.settings, self._writers.change
-        about = str(settings.layout), settings.retrievers, self.services
+        about = str(self.settings.layout), self.settings.retrievers, self.services
         with explaining(self.data):
-            return merge(self.catalogue, self._shared.backend, *about, open_writer, report)
+            return merge(self.catalogue, self._shared.backend, *about, self._writers.change, report)
 
     def rollback(self, generation: int) -> Generation:
         """Commits a new generation with the documents of an earlier one, and returns the earlier one. Nothing is

@@ -9,6 +9,7 @@ As long as the reader object is in use it holds a lease on its generation, so th
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,6 +43,9 @@ MAX_K = 1_000
 """The most hits that one search may request or skip."""
 
 
+_SERIALS = itertools.count(1)
+
+
 class RequestedSearch(NamedTuple):
     """The arguments of `Searcher.search`, as a value that can be sent to another process."""
 
@@ -61,6 +65,8 @@ class Searcher:
     def __init__(
         self, generation: Generation, catalogue: Catalogue, view: View, services: Services, lease: Lease
     ) -> None:
+        self.serial = next(_SERIALS)
+        """No other reader of this process has this number; one that was opened later has a higher one."""
         self.generation = generation.number
         self.view = view
         self._catalogue = catalogue

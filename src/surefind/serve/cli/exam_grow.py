@@ -95,7 +95,7 @@ def queries(
     A search keeps its query only if surefind.toml says `keep_queries = true` below `[exam]`. Queries older than
     `keep_days` are deleted.
     """
-    from surefind.exam.queries import QueryLog
+    from surefind.kb.queries import QueryLog
     from surefind.settings.config import DATA_FOLDER, FILE_NAME, load_settings
 
     settings = load_settings(kb.resolve() / FILE_NAME)
@@ -230,10 +230,7 @@ def _place(hit: Hit) -> str:
 
 def _waiting(session: GrowingSession, base: KnowledgeBase) -> list[Candidate]:
     """Returns the candidates without an answer: collected ones and kept queries."""
-    from surefind.exam.queries import QueryLog
-
-    kept = QueryLog(base.data, base.settings.keep_days).all()
-    return session.open_candidates(logged.query for logged in reversed(kept))
+    return session.open_candidates(logged.query for logged in reversed(base.queries.all()))
 
 
 def _asks(

@@ -13,10 +13,9 @@ from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
-    from surefind.access import Access
     from surefind.kb import KnowledgeBase
     from surefind.search.pipeline import Pipeline
-    from surefind.types import Effort, SearchResult
+    from surefind.types import Effort
     from surefind.write.layout import Layout
 
 MinConfidence = Annotated[
@@ -157,20 +156,11 @@ def search(
             show(result, explain, full, groups or [], partial(find, effort) if later else None)
     if as_json:
         print_json(result.to_dict())
-    if base.settings.keep_queries:
-        _keep(base, result, access)
+    sys.stdout.flush()
+    if failed := base.queries.keep(result, access):
+        typer.echo(failed, err=True)
     if not result.hits:
         raise typer.Exit(1)
-
-
-def _keep(base: KnowledgeBase, result: SearchResult, access: Access) -> None:
-    """Keeps the query for an exam, after the answer is printed. A failure is only mentioned."""
-    from surefind.exam.queries import QueryLog
-
-    sys.stdout.flush()
-    failed = QueryLog(base.data, base.settings.keep_days).keep(result, access)
-    if failed:
-        typer.echo(failed, err=True)
 
 
 def query_of(words: list[str]) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import orjson
 
 from surefind.redact import without_addresses
 from surefind.serve.auth.caller import Caller
+from surefind.types import SearchResult
 
 _INSIDE = ("trace", "note", "pipeline", "model", "confidence_from")
 """The parts of an answer that say how it was made. Specs and errors name servers and folders."""
@@ -20,6 +22,26 @@ def as_json(data: Any) -> bytes:
         return bytes(orjson.dumps(data))
     except TypeError:
         return json.dumps(data, ensure_ascii=False).encode("utf-8", "replace")
+
+
+class KnownAnswer:
+    """A result, and its JSON for admins and for others, written when it is first needed."""
+
+    def __init__(self, result: SearchResult) -> None:
+        self.result = result
+        self._written: dict[bool, bytes] = {}
+
+    def json_for(self, caller: Caller, **more: Any) -> bytes:
+        """Returns the result as the caller may see it, with more keys at its end."""
+        admin = caller.may("admin")
+        if admin not in self._written:
+            self._written[admin] = as_json(shown_to(caller, self.result.to_dict()))
+        return self._written[admin][:-1] + b"," + as_json(more)[1:]
+
+    def __len__(self) -> int:
+        """About how many bytes it takes: the texts, twice, and what else a hit has."""
+        hits = (hit for hit in (*self.result.hits, self.result.closest) if hit)
+        return 3_000 + sum(3_000 + 2 * sys.getsizeof(hit.text) for hit in hits)
 
 
 def shown_to(caller: Caller, data: dict[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,6 @@ from dataclasses import dataclass
 from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from surefind.abilities import declared
 from surefind.errors import CorruptIndexError, SurefindError
@@ -117,8 +116,6 @@ class SearchWorkers:
         self._seconds = seconds
         self._slots = [WorkerSlot() for _ in range(number)]
         self._changed = threading.Condition()
-        self._numbers: WeakKeyDictionary[Searcher, int] = WeakKeyDictionary()
-        self._given = 0
         self._newest = 0
         self._searching = 0
         self._begun = False
@@ -148,7 +145,7 @@ class SearchWorkers:
     def ready_for(self, reader: Searcher) -> int:
         """Returns how many processes have a reader open."""
         with self._changed:
-            return sum(slot.opened == self._numbers.get(reader) for slot in self._slots)
+            return sum(slot.opened == reader.serial for slot in self._slots)
 
     def close(self) -> None:
         """Ends all processes."""
@@ -194,12 +191,11 @@ class SearchWorkers:
         """Returns a free slot whose process has the reader open, or waits for one; None if no process has. Those that
         are free begin to open it."""
         with self._changed:
-            number = self._number_of(reader)
             while self._begun and not self._closed:
                 if reader.generation >= self._newest:
                     self._newest = reader.generation
-                    self._prepare(number, reader.generation, settings)
-                ready = [slot for slot in self._slots if slot.opened == number]
+                    self._prepare(reader.serial, reader.generation, settings)
+                ready = [slot for slot in self._slots if slot.opened == reader.serial]
                 free = next((slot for slot in ready if not slot.busy), None)
                 if free is not None:
                     free.busy = True
@@ -208,12 +204,6 @@ class SearchWorkers:
                     return None
                 self._changed.wait()
             return None
-
-    def _number_of(self, reader: Searcher) -> int:
-        if reader not in self._numbers:
-            self._given += 1
-            self._numbers[reader] = self._given
-        return self._numbers[reader]
 
     def _prepare(self, number: int, generation: int, settings: Settings) -> None:
         """Lets the free processes open a reader that is newer than theirs, in the background."""

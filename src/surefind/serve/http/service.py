@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import Annotated, Literal, TypeVar
 
@@ -25,6 +26,7 @@ from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
+from surefind.serve.http.answers import KnownAnswer
 from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
@@ -32,7 +34,6 @@ from surefind.serve.http.rate import Rate
 from surefind.serve.http.search_workers import SearchWorkers
 from surefind.settings.config import Settings
 from surefind.settings.serve import ServeSettings
-from surefind.types import SearchResult
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_READERS = 3
@@ -80,9 +81,9 @@ class Service:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
-    def _empty_cache(self) -> BoundedCache[Hashable, bytes]:
-        """Returns a cache of answers. A key has all that an answer depends on (generation, pipeline, access, query,
-        sizes), so a caller never gets the answer of another group, and no answer outlives its generation."""
+    def _empty_cache(self) -> BoundedCache[Hashable, KnownAnswer]:
+        """Returns a cache of answers. A key has the reader, which knows the rules of access, and all arguments (access,
+        query, pipeline, sizes): a caller never gets what another group found, and no result outlives its reader."""
         return BoundedCache(self.settings.cache_mb << 20, len)
 
     async def work(self, do: Callable[[], T]) -> T:
@@ -148,9 +149,20 @@ class Service:
             raise gone
         return opened
 
-    def search(self, reader: Searcher, asked: RequestedSearch) -> SearchResult:
-        """Does what `reader.search` does, in another process if there are some."""
-        return self.workers.search(reader, self.kb.settings, asked) if self.workers else reader.search(*asked)
+    def search(self, reader: Searcher, asked: RequestedSearch) -> KnownAnswer:
+        """Does what `reader.search` does, in another process if there are some, unless the answer is known."""
+        key = reader.serial, str(asked.pipeline), *asked[:2], *asked[3:]
+        known = self.cache.get(key)
+        self.metrics.cache.labels("miss" if known is None else "hit").inc()
+        if known is not None:
+            return known
+        began = time.perf_counter()
+        result = self.workers.search(reader, self.kb.settings, asked) if self.workers else reader.search(*asked)
+        self.metrics.search.labels(asked.pipeline.name or "spec").observe(time.perf_counter() - began)
+        answer = KnownAnswer(result)
+        if len(answer) <= self.settings.cache_mb << 17:  # an eighth of the cache
+            self.cache.put(key, answer)
+        return answer
 
     def warm(self) -> None:
         """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that

@@ -42,7 +42,7 @@ class SearchArguments(Arguments):
 def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolReply:
     """Searches, and shows as many passages as fit."""
     result = kb.search(given.query, access, given.k, offset=given.offset, extent=_EXTENT)
-    _keep(kb, result, access)
+    kb.queries.keep(result, access)
     head = trust(result, given.offset)
     data: dict[str, Any] = {"trust": head, "confidence": rounded(result.confidence), "sure": result.sure, "hits": []}
     if not result.hits:
@@ -86,11 +86,3 @@ def fitted(hits: Sequence[Hit], budget: int) -> list[PassageForms]:
         shown.append(form)
         budget -= form.tokens
     return shown
-
-
-def _keep(kb: KnowledgeBase, result: SearchResult, access: Access) -> None:
-    """Keeps the query for an exam, if the settings say so, as the command line does."""
-    if kb.settings.keep_queries:
-        from surefind.exam.queries import QueryLog
-
-        QueryLog(kb.data, kb.settings.keep_days).keep(result, access)

@@ -18,7 +18,6 @@ from surefind.bench.standing import has_standing_exam, standing_exam
 from surefind.errors import NothingIndexedError, QueryError, SurefindError, UsageError
 from surefind.exam import feedback as kept_feedback
 from surefind.exam import keeping
-from surefind.exam.queries import QueryLog
 from surefind.exam.visible import readable_questions
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
@@ -123,10 +122,7 @@ async def search(
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
     typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
     if columns and service.kb.settings.keep_queries and not typing and same_origin(request.headers):
-        access, kept = caller.access(asked.where), columns[0].result
-        shown.background = BackgroundTask(
-            lambda: QueryLog(service.kb.data, service.kb.settings.keep_days).keep(kept, access)
-        )
+        shown.background = BackgroundTask(service.kb.queries.keep, columns[0].result, caller.access(asked.where))
     return shown
 
 
@@ -170,7 +166,8 @@ def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = F
     for pipeline in (first, second) if second else (first,):
         began = time.perf_counter()
         sure = "quick" if later else effort
-        result = service.search(reader, RequestedSearch(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, sure))
+        wanted = RequestedSearch(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, sure)
+        result = service.search(reader, wanted).result
         searched.append((pipeline, result, (time.perf_counter() - began) * 1000))
     ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in searched]
     others = list(reversed(ranks)) if second else [{}]

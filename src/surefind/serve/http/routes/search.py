@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -13,11 +12,9 @@ from starlette.responses import Response
 
 from surefind.access import Access
 from surefind.errors import QueryError
-from surefind.exam.queries import QueryLog
 from surefind.search.extent import Extent
 from surefind.search.reader import MAX_K, RequestedSearch
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.answers import as_json, shown_to
 from surefind.serve.http.guard import same_origin
 from surefind.serve.http.service import Served, Service
 from surefind.types import Effort, SearchResult
@@ -69,41 +66,27 @@ async def search_json(wanted: Annotated[SearchRequest, Body()], request: Request
 async def answer(wanted: SearchRequest, request: Request, service: Service) -> Response:
     caller = await service.caller(request, "read")
     body, result, access = await service.work(lambda: _search(service, caller, wanted))
-    kept = result if service.kb.settings.keep_queries and same_origin(request.headers) else None
-    task = BackgroundTask(_keep, service, kept, access) if kept else None
+    kept = service.kb.settings.keep_queries and same_origin(request.headers)
+    task = BackgroundTask(service.kb.queries.keep, result, access) if kept else None
     return Response(body, media_type="application/json", background=task)
 
 
-def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[bytes, SearchResult | None, Access]:
-    """Returns the JSON of the answer, and the result if it was computed now."""
+def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[bytes, SearchResult, Access]:
+    """Returns the JSON of the answer, and the result."""
     settings = service.settings
     if len(wanted.query) > settings.max_query:
         raise QueryError(f"The query has {len(wanted.query):,} characters; the limit is {settings.max_query:,}.")
     k = min(service.kb.settings.k, settings.max_k) if wanted.k is None else wanted.k
     if k > settings.max_k:
         raise QueryError(f"k may be {settings.max_k} at most, not {k}.")
-    cache = service.cache  # before the reader: an answer under earlier access rules goes into the cache of these
     reader = service.reader_for(caller, wanted.generation)
     pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
     effort = wanted.confidence or service.kb.settings.confidence
-    given = access, wanted.query, k, wanted.offset, extent, least, effort
-    key = reader.generation, str(pipeline), *given, caller.may("admin")
-    known = cache.get(key)
-    service.metrics.cache.labels("miss" if known is None else "hit").inc()
-    if known is not None:
-        return known, None, access
-    began = time.perf_counter()
-    result = service.search(
-        reader, RequestedSearch(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
-    )
-    service.metrics.search.labels(pipeline.name or "spec").observe(time.perf_counter() - began)
-    data = shown_to(caller, result.to_dict()) | {"next": _next(wanted, k, result)}
-    made = as_json(data)
-    if len(made) <= settings.cache_mb << 17:  # an eighth of the cache
-        cache.put(key, made)
-    return made, result, access
+    asked = RequestedSearch(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
+    answer = service.search(reader, asked)
+    return answer.json_for(caller, next=_next(wanted, k, answer.result)), answer.result, access
 
 
 def _next(wanted: SearchRequest, k: int, result: SearchResult) -> str | None:
@@ -114,8 +97,3 @@ def _next(wanted: SearchRequest, k: int, result: SearchResult) -> str | None:
     given: dict[str, Any] = wanted.model_dump(exclude_defaults=True)
     given |= {"query": wanted.query, "k": k, "offset": offset, "generation": result.generation}
     return "/v1/search?" + urlencode(given, doseq=True, errors="replace")
-
-
-def _keep(service: Service, result: SearchResult, access: Access) -> None:
-    """Keeps the query for an exam, after the answer was sent."""
-    QueryLog(service.kb.data, service.kb.settings.keep_days).keep(result, access)

@@ -65,15 +65,18 @@ class LoggedQuery:
 
 
 class QueryLog:
-    """The kept queries of one knowledge base. `days` is how long a query is kept."""
+    """The kept queries of one knowledge base. `days` is how long a query is kept; if not `on`, none is."""
 
-    def __init__(self, data: Path, days: int) -> None:
+    def __init__(self, data: Path, days: int, on: bool = True) -> None:
         self.path = data / NAME
         self.days = days
+        self.on = on
 
     def keep(self, result: SearchResult, access: Access) -> str:
         """Stores the query of a search and deletes those that are too old. Returns why it could not be stored; empty if
-        it was."""
+        it was, or if queries are not kept."""
+        if not self.on:
+            return ""
         hits = [{"document": hit.document, "start": hit.start, "end": hit.end} for hit in result.hits[:HITS]]
         stored_hits = json.dumps([] if access.groups else hits, ensure_ascii=False)
         try:
