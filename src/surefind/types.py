@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
-from operator import attrgetter
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -224,16 +223,7 @@ class Wording(NamedTuple):
 def _shallow(value: Any) -> dict[str, Any]:
     """Returns the fields of a dataclass. `dataclasses.asdict` copies everything inside them, and takes ten times as
     long."""
-    kind: Any = type(value)
-    names, values_of = _getter(kind)
-    return dict(zip(names, values_of(value), strict=True))
-
-
-@cache
-def _getter(kind: Any) -> tuple[list[str], attrgetter[Any]]:
-    """The names of the fields of a dataclass, and a function that reads them all."""
-    names = [field.name for field in fields(kind)]
-    return names, attrgetter(*names)
+    return {field.name: getattr(value, field.name) for field in fields(value)}
 
 
 class StageScore(NamedTuple):
