@@ -190,5 +190,5 @@ def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> 
     reranked = [False, True]
     assert found.best == 1 and fastest(found, times, reranked) == chosen
     text = _about_choice(list(BUILT_IN), found, chosen, times, reranked)
-    assert text.startswith(f"Recommendation: {list(BUILT_IN)[chosen]}.") and "takes 700 ms" in text
+    assert text.startswith(f"Recommendation: {list(BUILT_IN)[chosen]}.") and "more than ten times as long" in text
     assert ("surefind use careful" in text) == (chosen == 0)

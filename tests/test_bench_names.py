@@ -218,11 +218,11 @@ GOOD: dict[str, Any] = to_json(bench_report(row("x")))
     [
         ({"format": 0}, "its format is 0, not 1"),
         ({"format": None}, "its format is None, not 1"),
-        ({"rows": 3}, "rows: 3 is not a list"),
-        ({"rows": [{}]}, "rows: name is missing"),
-        ({"rows": [{**GOOD["rows"][0], "spec": 3}]}, "rows: spec: 3 is not a text"),
+        ({"rows": 3}, "got `int` - at `$.rows`"),
+        ({"rows": [{}]}, "missing required field `name` - at `$.rows[0]`"),
+        ({"rows": [{**GOOD["rows"][0], "spec": 3}]}, "got `int` - at `$.rows[0].spec`"),
         ({"rows": [{**GOOD["rows"][0], "name": "x\x1b[2J"}]}, "is not a name or a spec"),
-        ({"compares_layouts": 1}, "compares_layouts: 1 is not true or false"),
+        ({"compares_layouts": 1}, "got `int` - at `$.compares_layouts`"),
     ],
 )
 def test_report_of_another_version_is_skipped_and_named(home: Home, kb: KnowledgeBase, change: Any, says: str) -> None:
@@ -242,11 +242,14 @@ def test_report_of_another_version_is_skipped_and_named(home: Home, kb: Knowledg
         ({"rows": [{**GOOD["rows"][0], "measures": {}}]}, "a row lacks a measure"),
         (
             {"rows": [{**GOOD["rows"][0], "latency_ms": {"p50": "fast"}}]},
-            "rows: latency_ms: p50: 'fast' is not a number",
+            "Expected `float`, got `str` - at `$.rows[0].latency_ms.p50`",
         ),
-        ({"exam": [1]}, "exam: [1] is not an object"),
-        ({"query_ids": None}, "query_ids: None is not a list"),
-        ({"leakage": {"text": "", "families": {}, "bands": {"low": 0.5}}}, "leakage: bands: 0.5 is not a whole number"),
+        ({"exam": [1]}, "Expected `object`, got `array` - at `$.exam`"),
+        ({"query_ids": None}, "Expected `array`, got `null` - at `$.query_ids`"),
+        (
+            {"leakage": {"text": "", "families": {}, "bands": {"low": 0.5}}},
+            "Expected `int`, got `float` - at `$.leakage.bands[...]`",
+        ),
     ],
 )
 def test_report_with_an_odd_field_is_named(tmp_path: Path, change: Any, says: str) -> None:

@@ -85,7 +85,7 @@ def build_report(
         reranked=[bool(contender.pipeline.rerank) for contender in plan.contenders],
     )
     assessments = [
-        about_parts(plan, outcome.asked, outcome.latency),
+        about_parts(plan, outcome.asked),
         about_left_out(plan),
         llm_value(names, primary, means, outcome.latency, comparisons),
         graph_value(plan.contenders, primary, means, comparisons, [timing.p50 for timing in outcome.latency]),

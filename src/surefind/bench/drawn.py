@@ -31,7 +31,6 @@ import numpy as np
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.recommendation import evidence_groups
 from surefind.bench.reranking import Step
-from surefind.bench.timing import Timing
 from surefind.exam.model import ExamQuery
 from surefind.exam.split import held_out
 from surefind.types import PAD, BoolArray, Floats, IdArray, Rankings
@@ -119,14 +118,14 @@ def timed_while_ranking(contenders: Sequence[Contender], steps: Sequence[Sequenc
     }
 
 
-def about_parts(plan: Plan, asked: BoolArray, latency: Sequence[Timing]) -> str:
+def about_parts(plan: Plan, asked: BoolArray) -> str:
     """Says which configurations were asked a part of the questions, why, and how to ask all; "" if there is none."""
     counts, total = asked.sum(axis=0).tolist(), len(asked)
     slow = [i for i, count in enumerate(counts) if count < total]
     if not slow:
         return ""
     rows = plan.contenders
-    listed = ", ".join(f"{rows[i].name} ({latency[i].p50:.0f} ms a search)" for i in slow)
+    listed = ", ".join(rows[i].name for i in slow)
     without = {rows[i].pipeline.path for i in slow}
     named = [*(row.name for row in rows if str(row.pipeline) in without), *(rows[i].name for i in slow)]
     exam = ["--exam", plan.exam.name.removesuffix("-held-out")]

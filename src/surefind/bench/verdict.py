@@ -5,8 +5,8 @@ place if it is as good: if it is not worse by more than the margin, with a proba
 is no reason, because a short exam finds nothing significant. A configuration counts as faster only if somebody notices:
 if a search takes at least 20 ms and a fifth less, beyond the noise of the timings. A configuration with a reranker must
 be expected to gain more than the margin over the best without one: a search takes many times as long, and smaller
-differences do not matter to users. The text names it, its gain and its time. Measured times do not decide this, so that
-the same exam gives the same verdict.
+differences do not matter to users. The text names it and its gain. Measured times do not decide this, and the text says
+them in rough words, so that the same exam gives the same verdict in the same words; the table has the milliseconds.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
@@ -30,6 +30,8 @@ _NOTICED = 20.0
 """Milliseconds of a search that somebody notices."""
 _SHARE = 0.2
 """The share of a search that must be saved."""
+_LONGER = ((10.0, "more than ten times as long as"), (2.0, "more than twice as long as"), (0.0, "longer than"))
+"""How many times as long a search takes, and the words for it."""
 
 
 @dataclass(frozen=True)
@@ -115,19 +117,25 @@ def _about_choice(
 ) -> str:
     if chosen == advice.best:
         return f"Recommendation: {names[chosen]}.{_price(names, advice, latency, reranked)}"
-    fast, slow = latency[chosen].p50, latency[advice.best].p50
+    longer = _longer(names, advice.best, chosen, latency)
     if chosen in _quicker(advice.best, reranked):
         points = 100 * (advice.means[advice.best] - advice.means[chosen])
         return (
             f"Recommendation: {names[chosen]}. {names[advice.best]} is expected to score {points:.1f} points of "
-            f"{advice.measure} more, but a search takes {slow:.0f} ms instead of {fast:.0f} ms. If that is no problem: "
+            f"{advice.measure} more, but a search takes {longer}. If that is no problem: "
             f"surefind use {shlex.quote(names[advice.best])}."
         )
     return (
         f"Recommendation: {names[chosen]}. By what is known, {names[advice.best]} is best on real questions; "
         f"{names[chosen]} is as good (the probability is {percent(advice.as_good[chosen])} that it is not worse by "
-        f"more than {advice.margin:g} {advice.measure}), and a search takes {fast:.0f} ms instead of {slow:.0f} ms."
+        f"more than {advice.margin:g} {advice.measure}), and a search with {names[advice.best]} takes {longer}."
     )
+
+
+def _longer(names: Sequence[str], slow: int, fast: int, latency: Mapping[int, Timing]) -> str:
+    """How much longer the slower of two searches takes, in words that two runs share."""
+    words = next(words for least, words in _LONGER if latency[slow].p50 >= least * latency[fast].p50)
+    return f"{words} with {names[fast]}"
 
 
 def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
@@ -138,15 +146,15 @@ def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
 def _price(
     names: Sequence[str], advice: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]
 ) -> str:
-    """What the best configuration costs, if it has a reranker: its time, and the best without one."""
+    """What the best configuration costs, if it has a reranker, beside the best without one."""
     fast = [i for i in _quicker(advice.best, reranked) if i in latency]
     if not fast or advice.best not in latency:
         return ""
     other = max(fast, key=lambda i: advice.means[i])
     points = 100 * (advice.means[advice.best] - advice.means[other])
     return (
-        f" A search takes {latency[advice.best].p50:.0f} ms. With {names[other]} it takes {latency[other].p50:.0f} ms "
-        f"and is expected to score {points:.1f} points of {advice.measure} less."
+        f" A search takes {_longer(names, advice.best, other, latency)}, which is "
+        f"expected to score {points:.1f} points of {advice.measure} less."
     )
 
 

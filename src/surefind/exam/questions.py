@@ -6,8 +6,8 @@
     feedback     thumbs and clicks on hits, as they came
 
 Every change is saved at once, every row has a checksum, and lost rows show. The versions of an exam, which are made of
-these, are files of their own (`store.ExamStore`). The queries of searches are in a log of its own (`queries`): it may
-be deleted at any time, and judgments may not.
+these, are files of their own (`store.ExamStore`). The queries of searches have a log of their own (`kb.queries`),
+which may be deleted at any time; judgments may not.
 """
 
 from __future__ import annotations

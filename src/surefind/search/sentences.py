@@ -70,10 +70,10 @@ def sentences_by_words(query: str, texts: Sequence[str], most: int) -> list[Sent
     return [sentence for *_, sentence in sorted(ranked)[:most]]
 
 
-def _scored(query: str, texts: Sequence[str]) -> tuple[list[list[tuple[int, int]]], list[list[float]]]:
+def _scored(query: str, texts: Sequence[str]) -> tuple[list[tuple[tuple[int, int], ...]], list[list[float]]]:
     """Returns the sentences of each text, and what each of them shares with the query."""
     wanted = {term for token in _ANALYZER.query_tokens(query) for term in _ANALYZER.terms(token)}
-    spans = [list(_spans(text)) for text in texts]
+    spans = [_spans(text) for text in texts]
     if not wanted:
         return spans, [[0.0] * len(cut) for cut in spans]
     roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
@@ -119,8 +119,14 @@ def _terms(token: str) -> tuple[str, ...]:
     return _ANALYZER.terms(token)
 
 
-def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yields the sentences of a text, without the white space around them. A heading is no sentence."""
+@lru_cache(maxsize=2_000)
+def _spans(text: str) -> tuple[tuple[int, int], ...]:
+    """The sentences of a text, without the white space around them. A passage that was found is found again."""
+    return tuple(_found_spans(text))
+
+
+def _found_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the sentences of a text. A heading is none."""
     starts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
     for start, end in pairwise(starts):
         for first, last in sentence_spans(text, start, end):

@@ -50,8 +50,9 @@ class ServeSettings:
     """The size of a request's body, except uploads: these may have `max_file_mb` below [sync]."""
     timeout: float = 30.0
     """Seconds for a request, at most."""
-    workers: int = min(usable_cores(), 8)
-    """Processes that search, once two searches run at the same time; with 0 or 1, the server searches itself."""
+    workers: int = min(usable_cores() + 1, 8) if usable_cores() > 1 else 1
+    """Processes that search, once two searches run at the same time; with 0 or 1, the server searches itself. One more
+    than there are cores: each waits a quarter of its time for the server."""
     concurrency: int = 0
     """Requests that are worked on at once; 0 for two for each core."""
     queue: int = 1_000
