@@ -16,7 +16,7 @@ for name in (
     "surefind.retrieve.tfidf",
     "surefind.serve.auth.keys",
     "surefind.serve.cli.serve",
-    "surefind.serve.http.server",
+    "surefind.serve.server",
     "uvicorn.lifespan.on",
     "uvicorn.loops.uvloop",
     "uvicorn.protocols.http.httptools_impl",

@@ -151,7 +151,7 @@ def test_the_command_line_answers(bank: Home, llm: LLMServer) -> None:
 def test_http_answers_at_once_and_bit_by_bit(bank: Home, llm: LLMServer) -> None:
     import asyncio
 
-    from surefind.serve.http.app import create_app
+    from surefind.serve.app import create_app
     from surefind.settings.serve import ServeSettings
 
     llm.say(_says(("The cutoff of domestic wires is 3 pm.", [1])))

@@ -16,11 +16,11 @@ from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.errors import ForbiddenError, UsageError
+from surefind.serve.app import create_app
 from surefind.serve.auth import first_key
 from surefind.serve.auth.caller import UnwritableError
 from surefind.serve.auth.first_key import LASTS, FirstKey
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http.app import create_app
 from web_helpers import accessible, browsing, fits, needs_browser, visiting
 
 HTML = {"Accept": "text/html"}

@@ -21,8 +21,8 @@ from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.search import current
 from surefind.search.reader import Searcher
+from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http.app import create_app
 from surefind.serve.http.service import Service
 from surefind.types import SearchResult
 

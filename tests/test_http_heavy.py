@@ -25,9 +25,9 @@ from surefind.errors import SourceError
 from surefind.kb import KnowledgeBase
 from surefind.running.workers import StoppedError, Workers, check_stopped, started
 from surefind.serve import listening
+from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http import heavy
-from surefind.serve.http.app import create_app
 from surefind.write import children
 from surefind.write.reading import Reading
 

@@ -26,7 +26,7 @@ from surefind.kb.queries import QueryLog
 from surefind.redact import without_addresses
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Searcher
-from surefind.serve.http.app import create_app
+from surefind.serve.app import create_app
 from surefind.study.scores import readable_passages
 from surefind.types import SearchResult, TraceEntry
 from test_http_access import Bank, serving

@@ -150,6 +150,21 @@ def dependencies() -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.parametrize("room", ["serve", "store", "exam", "study"])
+def test_no_two_folders_of_a_room_import_each_other(room: str) -> None:
+    def folder(module: str) -> str:
+        parts = module.split(".")
+        return parts[2] if parts[1:2] == [room] and len(parts) > 3 else ""
+
+    pairs = {
+        (folder(name), folder(target))
+        for name, targets in dependencies().items()
+        for target in targets
+        if folder(name) and folder(target) and folder(name) != folder(target)
+    }
+    assert sorted(pair for pair in pairs if pair[::-1] in pairs) == []
+
+
 def test_no_module_imports_itself_by_way_of_others() -> None:
     try:
         tuple(TopologicalSorter(dependencies()).static_order())

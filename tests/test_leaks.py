@@ -23,8 +23,8 @@ from surefind import spec
 from surefind.access import Access
 from surefind.errors import SurefindError
 from surefind.kb import KnowledgeBase
+from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http.app import create_app
 from surefind.settings.serve import ServeSettings
 
 pytestmark = pytest.mark.usefixtures("remembered_models")

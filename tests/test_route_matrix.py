@@ -30,9 +30,9 @@ from http_helpers import SETTINGS
 from surefind import Access, KnowledgeBase
 from surefind.desk.review import comment
 from surefind.exam.keeping import keep
+from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http import jobs
-from surefind.serve.http.app import create_app
 
 SECRET = re.compile(r"okapi\d+")
 PEOPLE: dict[str, tuple[list[str], list[str]]] = {

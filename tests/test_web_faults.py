@@ -25,8 +25,8 @@ from surefind.exam.keeping import keep
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.kb.editing import save_settings, shown_settings
+from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http.app import create_app
 from surefind.serve.web import drafts
 from surefind.store.lock import growing_lock
 

@@ -41,7 +41,7 @@ def serve(
     from surefind.kb import KnowledgeBase
 
     try:
-        from surefind.serve.http.server import serve as run
+        from surefind.serve.server import serve as run
         from surefind.settings.serve import serve_settings
     except ModuleNotFoundError as error:
         raise MissingPartError(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from surefind.kb import KnowledgeBase
 from surefind.serve import listening
+from surefind.serve.app import create_app
 from surefind.serve.auth.first_key import LASTS, FirstKey
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http.app import create_app
 from surefind.serve.http.search_workers import SearchWorkers
 from surefind.settings.serve import ServeSettings
 
