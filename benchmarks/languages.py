@@ -32,7 +32,8 @@ from surefind.measure.gains import ChunkSpans, Judge
 from surefind.measure.ranks import ndcg
 from surefind.measure.statistics import bootstrap
 from surefind.protocols import Analyzer
-from surefind.retrieve._postings import Postings, Terms
+from surefind.retrieve._postings import Postings
+from surefind.retrieve._terms import Terms
 from surefind.retrieve.bm25 import BM25
 from surefind.services import LocalServices
 from surefind.text import fold as folding

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,7 @@ STAGES = LAYERS[3]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 USED_AGAIN = {"SurefindRetriever"}
 """Class names that more than one module may use: users import the retriever from the adapter of their framework."""
+NEEDS_TORCH = {"surefind.train.network", "surefind.train.export"}
 BESIDE = {"__init__", "testing"}
 """The front door, which imports late, and the contract suites, which nothing imports."""
 
@@ -148,6 +150,15 @@ def dependencies() -> dict[str, set[str]]:
                 if target not in ("", "surefind", name):  # the front door imports late, and everything
                     found[name].add(target)
     return found
+
+
+@pytest.mark.parametrize("path", sorted((ROOT.parents[1] / "benchmarks").rglob("*.py")), ids=lambda path: path.name)
+def test_benchmarks_import_only_what_is_there(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("surefind."):
+            module = importlib.import_module(str(node.module)) if node.module not in NEEDS_TORCH else None
+            missing = [alias.name for alias in node.names if module and not hasattr(module, alias.name)]
+            assert not [name for name in missing if find_spec(f"{node.module}.{name}") is None], path
 
 
 @pytest.mark.parametrize("room", ["serve", "store", "exam", "study"])

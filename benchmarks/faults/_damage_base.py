@@ -21,9 +21,9 @@ from surefind.disk.records import to_json
 from surefind.embed.minilm import MiniLM
 from surefind.exam.known_item import generate
 from surefind.exam.model import Exam
-from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.kb.adoption import prepare, write
+from surefind.kb.queries import QueryLog
 from surefind.llm.cache import CompletionCache
 from surefind.llm.trained import TrainedPrompt, save_prompt
 from surefind.prompts.values import Completion

@@ -14,11 +14,11 @@ from surefind.bench.run import run_bench
 from surefind.bench.saved import read_report, reports_in
 from surefind.desk import review
 from surefind.errors import NotFoundError, StoreError, UsageError
-from surefind.exam.queries import QueryLog
 from surefind.exam.store import ExamStore
 from surefind.kb.adoption import prepare_undo
 from surefind.kb.changes import compare, compare_texts
 from surefind.kb.decisions import decisions
+from surefind.kb.queries import QueryLog
 from surefind.llm.cache import CompletionCache
 from surefind.train.fusion import UnreadableModel, manifests
 from surefind.train.report import prompt_reports
