@@ -13,6 +13,7 @@ from exam_helpers import surefind
 from helpers import Home
 from surefind.access import Access
 from surefind.errors import NotFoundError, UsageError
+from surefind.search import sentences
 from surefind.search.extent import Extent
 from surefind.search.sentences import best_sentences
 from surefind.types import Hit
@@ -207,3 +208,12 @@ def test_show_and_open(home: Home) -> None:
     assert surefind("show", "nothing", kb=home.folder).code == 2
     file.unlink()
     assert "surefind show" in surefind("open", hit["id"], kb=home.folder).err
+
+
+def test_the_sentences_of_a_whole_document_are_not_remembered() -> None:
+    sentences._remembered_spans.cache_clear()
+    passage, document = "The wire cutoff is at noon. " * 10, "The wire cutoff is at noon. " * 10_000
+    for text in (passage, document, passage):
+        assert best_sentences("wire cutoff", [text])[0] == (0, 27)
+    known = sentences._remembered_spans.cache_info()
+    assert (known.currsize, known.hits) == (1, 1)

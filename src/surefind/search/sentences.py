@@ -30,6 +30,9 @@ _BESIDE = 0.5
 _MIN_LETTERS, _ENDING = 3, 2
 """A word has at least the first `_MIN_LETTERS` letters of its stem, and all of the stem but `_ENDING` letters."""
 
+_MAX_REMEMBERED_CHARS = 5_000
+"""Characters of a text whose sentences are remembered; with 2,000 texts at most 10 MB, of wide characters 40."""
+
 
 class Sentence(NamedTuple):
     """A sentence of one of several texts."""
@@ -119,9 +122,14 @@ def _terms(token: str) -> tuple[str, ...]:
     return _ANALYZER.terms(token)
 
 
-@lru_cache(maxsize=2_000)
 def _spans(text: str) -> tuple[tuple[int, int], ...]:
-    """The sentences of a text, without the white space around them. A passage that was found is found again."""
+    """The sentences of a text, without the white space around them. A passage that was found is found again, so its
+    sentences are remembered; a whole document would take too much memory."""
+    return _remembered_spans(text) if len(text) <= _MAX_REMEMBERED_CHARS else tuple(_found_spans(text))
+
+
+@lru_cache(maxsize=2_000)
+def _remembered_spans(text: str) -> tuple[tuple[int, int], ...]:
     return tuple(_found_spans(text))
 
 
