@@ -7,6 +7,7 @@ import resource
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,9 @@ from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 
 PROGRAM = [sys.executable, "-m", "surefind"]
-LIMIT = 0.3
-"""Seconds of CPU that an answer may take."""
+MAX_RATIO = 5.0
+"""An answer may take this many times the CPU time of `import typer`: it takes 2.6 times (0.28 s and 0.11 s). A limit in
+seconds failed on a slower machine."""
 
 
 @pytest.fixture
@@ -145,18 +147,30 @@ def test_fish_gets_one_line_for_each_choice(base: Home) -> None:
 )
 def test_answer_comes_at_once(base: Home, line: str) -> None:
     """By the CPU time of the best of some tries: what else runs on the machine only makes one longer."""
-    taken = []
+
+    def typer() -> None:
+        subprocess.run([sys.executable, "-c", "import typer"], env=environment(), check=True)
+
+    shortest = [float("inf"), float("inf")]
     for _ in range(10):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        bash(line, base.folder)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        taken.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        if taken[-1] < LIMIT:
+        tries = (_cpu_seconds(lambda: bash(line, base.folder)), _cpu_seconds(typer))
+        shortest = [min(pair) for pair in zip(shortest, tries, strict=True)]
+        if shortest[0] < MAX_RATIO * shortest[1]:
             return
-    raise AssertionError(f"{line!r} takes {min(taken):.2f} s")
+    raise AssertionError(f"{line!r} takes {shortest[0]:.2f} s, and `import typer` {shortest[1]:.2f} s")
 
 
-@pytest.mark.parametrize("line", ["surefind search x -p ", "surefind search x --rerank ", "surefind bench --preset "])
+def _cpu_seconds(work: Callable[[], object]) -> float:
+    """The CPU time of the processes that `work` starts."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+@pytest.mark.parametrize(
+    "line", ["surefind ", "surefind search x -p ", "surefind search x --rerank ", "surefind bench --preset "]
+)
 def test_answer_imports_nothing_heavy(base: Home, line: str) -> None:
     words = len(shlex.split(line))
     env = environment(COMP_WORDS=line, COMP_CWORD=str(words), _SUREFIND_COMPLETE="complete_bash")

@@ -95,14 +95,14 @@ def test_a_server_that_reads_slowly_is_left_in_time() -> None:
 
     def sips(line: socket.socket, request: bytes) -> bool:
         while line.recv(65536):
-            time.sleep(0.005)
+            time.sleep(0.02)
         return False
 
     with serving(sips, reads=False) as line:
         started = time.monotonic()
         with pytest.raises(httpx.WriteTimeout):
             post(f"http://127.0.0.1:{line.port}/", within=1.0, content=bytes(60_000_000))
-        assert time.monotonic() - started < 4  # to be taken whole, it needs 6 s and more
+        assert time.monotonic() - started < 12  # to be taken whole, it needs 18 s and more
 
 
 def test_a_tls_handshake_that_never_ends_is_left_in_time() -> None:

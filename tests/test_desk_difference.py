@@ -91,7 +91,7 @@ def test_large_texts_take_a_bounded_time(kind: str) -> None:
     before, after = _texts(kind)
     started = time.process_time()
     lines = difference(before, after, context=None)
-    assert time.process_time() - started < 3  # a second, on a slow machine
+    assert time.process_time() - started < 15  # 0.6 s; without a bound it takes minutes
     assert "\n".join(line.text for line in lines if line.kind != "gone") == after
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from helpers import Home
+from helpers import Home, times_slower
 from http_helpers import serving
 from surefind import KnowledgeBase
 from surefind.access import Access
@@ -187,21 +186,16 @@ def test_facets_follow_the_documents(office: Home, opened: KnowledgeBase) -> Non
     assert facets(opened, Access.public())["status"] == {"approved": 1, "draft": 2}
 
 
-def test_facets_of_10000_documents_take_less_than_10_ms_after_the_first_call() -> None:
-    columns = Columns.build(
+def test_facets_take_a_fraction_of_the_time_to_read_the_metadata() -> None:
+    """8 ms for 10,000 documents. They are not kept, because each click makes another access."""
+    rows = [
         json.dumps({"title": f"t{i}", "status": f"s{i % 5}", "tags": [f"a{i % 40}", f"b{i % 7}"], "year": i % 30})
         for i in range(10_000)
-    )
+    ]
+    columns = Columns.build(rows)
     seen = np.arange(10_000) % 3 > 0
     access = Access.public(where=["status=s1,s2", "year>=10"])
-    fastest = min(_seconds(columns, seen, access) for _ in range(20))
-    assert fastest < 0.010  # not even kept: each click makes another access
-
-
-def _seconds(columns: Columns, seen: Any, access: Access) -> float:
-    began = time.process_time()  # what else runs on the machine does not count
-    facets_of(columns, seen, access.where)
-    return time.process_time() - began
+    assert times_slower(lambda: facets_of(columns, seen, access.where), lambda: Columns.build(rows), 0.2) < 0.2  # 0.04
 
 
 def test_facets_over_http_are_those_of_the_callers_groups(office: Home) -> None:

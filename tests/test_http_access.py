@@ -299,22 +299,22 @@ def test_request_that_sees_another_open_the_new_generation_does_not_use_the_old_
 
 
 def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "BEHIND_SECONDS", 1.5)
-    newest, opened = [1], list[int]()
+    newest, opened, clock, may_open = [1], list[int](), [100.0], threading.Event()
+    monkeypatch.setattr(current, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def slowly(before: Any) -> Any:
-        time.sleep(2.5 if before else 0)
+        assert before is None or may_open.wait(60)
         opened.append(newest[0])
         return SimpleNamespace(generation=newest[0], damaged=False)
 
     one = current.Current(lambda: newest[0], slowly)
     assert one.get().generation == 1
     newest[0] = 2
-    began = time.monotonic()
-    while (found := one.get().generation) == 1 and time.monotonic() - began < 0.5:
-        time.sleep(0.05)
-    assert (found, opened) == (1, [1]), "meanwhile, requests are answered from the one before"
-    time.sleep(max(0, 1.7 - (time.monotonic() - began)))
+    assert [one.get().generation for _ in range(3)] == [1, 1, 1]
+    clock[0] += current.BEHIND_SECONDS - 0.1
+    assert (one.get().generation, opened) == (1, [1]), "meanwhile, requests are answered from the one before"
+    clock[0] += 0.2
+    threading.Timer(0.2, may_open.set).start()
     assert (one.get().generation, opened) == (2, [1, 2])
     one.close()
 
