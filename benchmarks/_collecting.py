@@ -20,6 +20,7 @@ from surefind import Access
 from surefind.bench.engine import Bench
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.presets.context_layer import CONTENDERS
+from surefind.bench.presets.graph import CONTENDERS as GRAPH
 from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.table import read_table
 from surefind.exam.known_item import generate
@@ -42,6 +43,8 @@ CONFIGURATIONS = {
     "TM2C2 α=0.5": "bm25 + dense >> tm2c2(alpha=0.5)",
     "Champion + TF-IDF": "dense + tfidf >> rrf(k=60)",
     "Champion + sparse": "dense + sparse >> rrf(k=60)",
+    "DBSN": "bm25 + dense >> dbsn",
+    **{name: text for name, text in GRAPH.items() if name != "no graph"},
 }
 """Retrievers and fusions."""
 _FUSED = "dense >> convex(alpha=0.5, missing=score)"

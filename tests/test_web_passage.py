@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,3 +67,16 @@ def test_a_quote_is_shown_without_syntax() -> None:
     assert (
         plain("Cutoff is **15:00**, says `WD` in [POL-301](../pol-301.md).") == "Cutoff is 15:00, says WD in POL-301."
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Use *Void and copy* in _Settings_.", "Use Void and copy in Settings."),
+        ("***Never*** at night, (*by day*).", "Never at night, (by day)."),
+        ("5 * 4 * 3, a*b*c, 10%* of it*", "5 * 4 * 3, a*b*c, 10%* of it*"),
+        ("snake_case_name, __init__, _ alone _", "snake_case_name, __init__, _ alone _"),
+    ],
+)
+def test_marks_of_italics_are_not_shown(text: str, shown: str) -> None:
+    assert plain(text) == shown

@@ -13,13 +13,17 @@ from surefind.serve.words import pieces
 from surefind.types import Hit
 
 _SYNTAX = re.compile(
-    r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|^[ \t]*\|[ \t|]*+|^[ \t]*`{3}[^`\n]*\n?|\*\*|`"
+    r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|^[ \t]*\|[ \t|]*+|^[ \t]*`{3}[^`\n]*\n?|\*{2,3}|`"
     r"|(?<=\n)[ \t]*\n|\A\s+"
     r"|(?<!\s)\s+\Z"
     r"|!?\[(?=[^\[\]\n]{1,200}\]\()|(?<=[^\s\[\]])\]\([^()\s]{0,500}(?:[ \t]\"[^\"\n]{0,200}\")?\)"
 )
 """What a reader of Markdown does not want to see: marks of headings, code and bold type, the first marks of a table's
 rows (the others stay between its cells), the targets of links, empty lines."""
+_ITALIC = re.compile(
+    r"(?<![\w*\\])\*(?=[^\s*])[^*\n]{1,200}(?<!\s)\*(?![\w*])|(?<![\w\\])_(?=[^\s_])[^_\n]{1,200}(?<!\s)_(?!\w)"
+)
+"""Words in italics, with the mark before and the mark after them. A mark alone stays: it is a footnote or a product."""
 _SNIPPET_CHARS = 340
 """Characters of a passage that a hit shows: about four lines."""
 
@@ -61,7 +65,9 @@ def plain(text: str) -> str:
 def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]:
     """Returns the text without markup and the syntax of Markdown, and where these places are in it."""
     removed: list[tuple[int, int]] = []
-    for start, end in sorted((*markup_spans(text), *(match.span() for match in _SYNTAX.finditer(text)))):
+    syntax = (match.span() for match in _SYNTAX.finditer(text))
+    italics = (span for match in _ITALIC.finditer(text) for span in _first_and_last(match.span()))
+    for start, end in sorted((*markup_spans(text), *syntax, *italics)):
         begin = max(start, removed[-1][1]) if removed else start
         if begin < end:
             removed.append((begin, end))
@@ -75,3 +81,8 @@ def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]
         return at - lost[before] + inside
 
     return cut_out(text, removed), [moved(place) for place in places]
+
+
+def _first_and_last(span: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    start, end = span
+    return (start, start + 1), (end - 1, end)
