@@ -215,7 +215,7 @@ def test_programs_with_an_sdk_get_the_citation(sdk: str, home: Home, path: str, 
     environment = {name: value for name, value in os.environ.items() if name not in proxies} | given
     with contextlib.chdir(tmp_path):
         done = subprocess.run(
-            [sys.executable, "program.py"], env=environment, capture_output=True, text=True, timeout=120, check=False
+            [sys.executable, "program.py"], env=environment, capture_output=True, text=True, timeout=600, check=False
         )
     assert done.returncode == 0, done.stderr[-3_000:]
     assert done.stdout == f"Its encryption key is out of step ({CITATION}).\n"

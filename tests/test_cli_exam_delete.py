@@ -92,7 +92,7 @@ def test_at_a_terminal_it_asks(home: Home, store: ExamStore, answer: bytes, code
     command = [sys.executable, "-m", "surefind", "exam", "delete", "mine", "--kb", str(home.folder)]
     try:
         os.write(ours, answer)
-        done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, check=False, timeout=300)
     finally:
         os.close(ours)
         os.close(theirs)

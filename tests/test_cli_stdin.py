@@ -75,7 +75,7 @@ def test_no_query_at_a_terminal_is_not_waited_for(folder: Path) -> None:
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
-            COMMAND, cwd=folder, stdin=theirs, capture_output=True, text=True, check=False, timeout=60
+            COMMAND, cwd=folder, stdin=theirs, capture_output=True, text=True, check=False, timeout=300
         )
     finally:
         os.close(ours)

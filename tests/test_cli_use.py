@@ -280,7 +280,7 @@ def test_ctrl_c_while_indexes_are_built_leaves_the_file_untouched(base: Home) ->
     assert process.stdout is not None and process.stdout.readline() == "building\n"
     time.sleep(0.2)
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130 and "surefind.toml was not changed." in err and "Traceback" not in err
     assert text(base) == COMMENTED
 

@@ -45,7 +45,7 @@ print(kill.harm(kill.Scenario("sync", ("sync", "docs")), ["sync", "docs"], shop,
 def python(*words: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(FAULTS), str(FAULTS.parents[1] / "src"), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
-    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=120, env=environment)
+    return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600, env=environment)
 
 
 def test_fuzzer_runs_every_target() -> None:

@@ -421,7 +421,7 @@ print(json.dumps({"total": total, "rows": rows, "leftovers": leftovers}))
 
 def test_kill_at_any_moment_leaves_a_whole_generation_and_the_next_sync_completes(tmp_path: Path) -> None:
     command = [sys.executable, "-c", KILLS, str(tmp_path), str(Path(__file__).parent)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     outcome = json.loads(done.stdout)
     assert outcome["total"] > 50
