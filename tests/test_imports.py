@@ -205,7 +205,14 @@ def test_nothing_imports_the_contract_suites() -> None:
 HEAVY = ("numba", "onnxruntime", "sklearn", "tokenizers", "torch")
 
 
-@pytest.mark.parametrize("statement", ["import surefind", "from surefind.serve.cli import main"])
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import surefind",
+        "from surefind.serve.cli import main",
+        "from surefind.fitness.check import require_fit; from surefind.kb import KnowledgeBase",  # as a sync does
+    ],
+)
 def test_import_loads_nothing_heavy(statement: str) -> None:
     if "serve" in statement and not (ROOT / "serve" / "cli").exists():
         pytest.skip("there is no command line yet")

@@ -18,7 +18,6 @@ from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import AnswerError, SurefindError, UsageError, choices
 from surefind.fitness.cases import tasks_version
 from surefind.fitness.kinds import KINDS, Need, needs_of
-from surefind.fitness.tasks import Counted
 from surefind.fitness.verdict import TaskResult
 from surefind.kb import KnowledgeBase
 from surefind.llm.ask import ask
@@ -50,6 +49,8 @@ def check_model(
 ) -> dict[str, TaskResult]:
     """Asks the model the tasks of these kinds and stores the results. Raises if it cannot be reached: that says nothing
     about the model."""
+    from surefind.fitness.tasks import TASKS, Counted  # it imports all steps, and most syncs ask no model
+
     services = kb.services
     (greeting,) = ask(services, model, [_GREETING], max_tokens=16)
     if isinstance(greeting, SurefindError) and not isinstance(greeting, AnswerError):
@@ -60,7 +61,7 @@ def check_model(
             report("Checking the model", number, len(kinds))
         kind, why = KINDS[name], ""
         try:
-            counted = kind.task(services, model)
+            counted = TASKS[name](services, model)
         except AnswerError as error:
             counted, why = Counted(0, kind.tasks), str(error)
         found[name] = TaskResult(name, counted.right, counted.tasks, kind.chance, kind.useful, counted.bias, why)

@@ -1,17 +1,15 @@
-"""The kinds of work that steps give to a language model: which steps, which task, and from when on a model is fit."""
+"""The kinds of work that steps give to a language model: which steps, and from when on a model is fit. The task of each
+is in `surefind.fitness.tasks`, which imports all steps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from surefind.abilities import declared
-from surefind.fitness import tasks
 from surefind.fitness.cases import facts
-from surefind.fitness.tasks import Counted
 from surefind.llm import estimate
 from surefind.prompts.values import Calls, Workload
-from surefind.protocols import Services
 
 _ONE = Workload(1, 1, 1, 1, 1)
 _PASSAGE = 60
@@ -21,7 +19,6 @@ _PASSAGE = 60
 @dataclass(frozen=True)
 class StepKind:
     name: str
-    task: Callable[[Services, str | None], Counted]
     does: str
     """What the model has to do, after "it"."""
     steps: tuple[str, ...]
@@ -43,23 +40,23 @@ _N = len(facts())
 KINDS = {
     kind.name: kind
     for kind in (
-        StepKind("order", tasks.order, "puts the right passage first", ("llm_listwise", "slidegar"),
+        StepKind("order", "puts the right passage first", ("llm_listwise", "slidegar"),
                  1 / 6, 0.5, 2 * _N, 2 * _N, 6 * _PASSAGE, 40),
-        StepKind("judge", tasks.judge, "prefers the passage that answers", ("pointwise",),
+        StepKind("judge", "prefers the passage that answers", ("pointwise",),
                  0.5, 0.6, 2 * _N, 4 * _N, _PASSAGE, 1),
-        StepKind("gather", tasks.gather, "finds the evidence", ("agentic",), 1 / 36, 0.5, _N, 2 * _N, 6 * _PASSAGE, 60),
-        StepKind("weigh", tasks.weigh, "favours the method that suits the query", ("llm_weights",),
+        StepKind("gather", "finds the evidence", ("agentic",), 1 / 36, 0.5, _N, 2 * _N, 6 * _PASSAGE, 60),
+        StepKind("weigh", "favours the method that suits the query", ("llm_weights",),
                  0.5, 0.6, 12, 24, 300, 30),
-        StepKind("draft", tasks.draft, "drafts a passage in the words of the answer", ("hyde",),
+        StepKind("draft", "drafts a passage in the words of the answer", ("hyde",),
                  0.1, 0.5, _N, _N, 0, 150),
-        StepKind("rewrite", tasks.rewrite, "rewords the question", ("multi_query",), 0.1, 0.5, _N, _N, 0, 90),
-        StepKind("split", tasks.split, "finds where topics change", ("llm_segments",), 0.25, 0.5, 12, 6, 200, 15),
-        StepKind("place", tasks.place, "names the subject of the document", ("llm_context",), 0.1, 0.5, 8, 8, 100, 60),
-        StepKind("extract", tasks.extract, "extracts the names", ("extract=llm", "graph_local"),
+        StepKind("rewrite", "rewords the question", ("multi_query",), 0.1, 0.5, _N, _N, 0, 90),
+        StepKind("split", "finds where topics change", ("llm_segments",), 0.25, 0.5, 12, 6, 200, 15),
+        StepKind("place", "names the subject of the document", ("llm_context",), 0.1, 0.5, 8, 8, 100, 60),
+        StepKind("extract", "extracts the names", ("extract=llm", "graph_local"),
                  0.2, 0.5, 23, 8, 40, 150),
-        StepKind("question", tasks.question, "writes a question that the passage answers",
+        StepKind("question", "writes a question that the passage answers",
                  ("exam write", "train encoder"), 0.1, 0.5, _N, _N, _PASSAGE, 120),
-        StepKind("answer", tasks.answer, "answers where the passages do, and only there", ("ask",),
+        StepKind("answer", "answers where the passages do, and only there", ("ask",),
                  0.5, 0.6, _N, _N, 2 * _PASSAGE, 80),
     )
 }  # fmt: skip

@@ -234,3 +234,10 @@ def _words(text: str) -> set[str]:
 
 def _hit(rank: int, title: str, text: str) -> Hit:
     return Hit(rank, 1.0, f"{title}.md", str(rank), title, (), 0, len(text), text, {}, {})
+
+
+TASKS = {
+    task.__name__: task
+    for task in (order, judge, gather, weigh, draft, rewrite, split, place, extract, question, answer)
+}
+"""The task of each kind of work, by its name."""

@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
@@ -212,7 +211,9 @@ def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: 
 
 def _sketch(members: Sequence[Member]) -> tuple[int, ...]:
     """Returns the `SKETCH` lowest hashes of the documents."""
-    hashes = (
+    digests = b"".join(
         hashlib.blake2b(f"{member.document}\0{member.content}".encode(), digest_size=6).digest() for member in members
     )
-    return tuple(nsmallest(SKETCH, (int.from_bytes(digest) for digest in hashes)))
+    padded = np.zeros((len(members), 8), np.uint8)
+    padded[:, 2:] = np.frombuffer(digests, np.uint8).reshape(-1, 6)
+    return tuple(np.sort(padded.view(">u8").ravel())[:SKETCH].tolist())
