@@ -23,6 +23,8 @@ import pytest
 from exam_helpers import FEW, QUESTIONS, copy_few, surefind
 from helpers import EXAMPLE
 from llm_server import LLMServer
+from surefind.exam.model import Exam
+from surefind.exam.store import ExamStore
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
@@ -169,6 +171,12 @@ def with_questions(folder: Path) -> None:
     (folder / "qrels.txt").write_text(f"q1 0 {FEW[3]} 1\n", encoding="utf-8")
 
 
+def with_sixty_questions(folder: Path) -> None:
+    """A threshold with a promise needs them, and there are too few of the staff's about these documents."""
+    exams = ExamStore(folder / ".surefind" / "exams")
+    exams.save(Exam("questions", exams.load("known-item").queries[:60]))
+
+
 def with_documents_alone(folder: Path) -> None:
     (folder / "surefind.toml").unlink()
     shutil.rmtree(folder / ".surefind")
@@ -187,6 +195,7 @@ PREPARED: dict[str, Callable[[Path], None]] = {
     "drift.md": with_a_change,
     "exam.md": with_questions,
     "first-pages.md": with_the_clone,
+    "rerank.md": with_sixty_questions,
     "versions.md": with_two_generations,
     "web.md": with_documents_alone,
     "your-questions.md": with_questions,
