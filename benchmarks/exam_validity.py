@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from _collecting import CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SEED, collect
+from _collecting import COLLECTED, CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SEED, collect
 from surefind.bench import prior
 from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
 from surefind.bench.recommendation import MARGIN
@@ -50,11 +51,15 @@ LEFT_OUT = frozenset({"policyqa"})
 """Its questions ask about one of many companies and do not say which, so all configurations score alike."""
 
 
-def load(work: Path) -> dict[str, Scores]:
-    found = {path.stem: dict(np.load(path)) for path in sorted(work.glob("*.npz")) if path.stem not in LEFT_OUT}
-    for scores in found.values():
-        assert scores.pop("names").tolist() == [*CONFIGURATIONS, *EFFECTS]
-    return found
+def load(work: Path, rows: Iterable[str] = CONFIGURATIONS) -> dict[str, Scores]:
+    """The scores of these configurations on every collection."""
+    return {path.stem: _chosen(np.load(path), rows) for path in sorted(work.glob("*.npz")) if path.stem not in LEFT_OUT}
+
+
+def _chosen(stored: Mapping[str, np.ndarray], rows: Iterable[str]) -> Scores:
+    names = stored["names"].tolist()
+    columns = [names.index(row) for row in rows]
+    return {key: stored[key] if key == "effects" else stored[key][:, columns] for key in stored if key != "names"}
 
 
 def against_default(scores: np.ndarray) -> np.ndarray:
@@ -163,6 +168,11 @@ def write_prior(work: Path) -> None:
         print(f"| {spec} | {100 * mean:+.1f} | {100 * spread:.1f} |")
     for stage, found in table["effects"].items():
         print(f"| {stage} | {100 * found['mean']:+.1f} | {100 * found['spread']:.1f} |")
+    others = ["hybrid", *(name for name in COLLECTED if name not in CONFIGURATIONS)]
+    print("\nNot in the prior, by collection:")
+    for name, scores in load(work, others).items():
+        means = 100 * (scores["real"] - scores["real"][:, [0]]).mean(axis=0)
+        print(name, {other: round(float(mean), 1) for other, mean in zip(others[1:], means[1:], strict=True)})
 
 
 def effects(corpora: list[np.ndarray]) -> dict[str, dict[str, float]]:

@@ -10,7 +10,7 @@ with 95% intervals) and what share of the full grid's question-runs the race too
 and prints its time and how far the winner is behind the grid's on the tuning half. `simulate` needs the scores of
 `exam_validity.py collect`: an exam of 30, 75 or 150 real questions is drawn, the recommendation is made with a prior
 from the other collections, and is judged by the scores of all questions of the collection. `race` needs the same
-scores: the 23 configurations race on a random half of the questions of each collection, ten times, and the leader at
+scores: the 26 configurations race on a random half of the questions of each collection, ten times, and the leader at
 the end is compared with the best of the half.
 """
 
