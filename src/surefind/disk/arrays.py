@@ -76,6 +76,6 @@ def check_length(name: str, values: Sized, length: int) -> None:
 
 def strings(name: str, values: Any) -> list[str]:
     """Returns the list if it contains strings alone."""
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, list) or not {str}.issuperset(map(type, values)):
         raise ValueError(f"{name} is not a list of strings")
     return values

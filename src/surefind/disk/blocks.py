@@ -8,6 +8,7 @@ watch.use(first, last)        # raises `CorruptIndexError` if a block of docs[fi
 from __future__ import annotations
 
 import json
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -50,15 +51,24 @@ def check_blocks(folder: Path, blocks: Blocks, threads: int) -> None:
         if len(sums) != -(-size // BLOCK):
             raise ValueError(f"the checksums of {name} do not fit its size")
         with Workers(threads) as workers:
-            for at, checksum in enumerate(workers.map(partial(_read_sum, path), range(0, size, BLOCK * _SHARE))):
+            read_sum = partial(_read_sum, path, _Buffer())
+            for at, checksum in enumerate(workers.map(read_sum, range(0, size, BLOCK * _SHARE))):
                 if checksum != joined_sum(sums[at * _SHARE : (at + 1) * _SHARE], size - at * BLOCK * _SHARE):
                     raise ValueError(f"the checksum of {name} differs")
 
 
-def _read_sum(path: Path, start: int) -> int:
-    with path.open("rb") as file:
+class _Buffer(threading.local):
+    """The memory into which a thread reads. Fresh memory for each read would be cleared by the system each time, which
+    took a third of the check."""
+
+    def __init__(self) -> None:
+        self.bytes = memoryview(bytearray(BLOCK * _SHARE))
+
+
+def _read_sum(path: Path, buffer: _Buffer, start: int) -> int:
+    with path.open("rb", buffering=0) as file:
         file.seek(start)
-        return zlib.crc32(file.read(BLOCK * _SHARE))
+        return zlib.crc32(buffer.bytes[: file.readinto(buffer.bytes)])
 
 
 def joined_sum(sums: Sequence[int], size: int) -> int:

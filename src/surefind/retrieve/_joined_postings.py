@@ -141,13 +141,11 @@ def _frequencies(vocabularies: Sequence[list[str]], live: Sequence[Longs]) -> li
     for i, vocabulary in enumerate(vocabularies):
         if i != largest:
             small.update(dict(zip(vocabulary, live[i].tolist(), strict=True)))
-    made = [np.array([small[term] for term in vocabulary], np.int64) for vocabulary in vocabularies if small]
-    if not small:
-        return list(live)
-    made[largest] = made[largest] + live[largest]
     known = {term: i for i, term in enumerate(vocabularies[largest]) if term in small}
-    for i, vocabulary in enumerate(vocabularies):
-        if i != largest:
-            shared = np.array([known.get(term, -1) for term in vocabulary], np.int64)
-            made[i] = made[i] + np.where(shared >= 0, live[largest][np.maximum(shared, 0)], 0)
-    return made
+    total, at = live[largest].copy(), np.fromiter(known.values(), np.int64, len(known))
+    total[at] += np.fromiter((small[term] for term in known), np.int64, len(known))
+    counts = {**small, **dict(zip(known, total[at].tolist(), strict=True))}
+    return [
+        total if i == largest else np.array([counts[term] for term in vocabulary], np.int64)
+        for i, vocabulary in enumerate(vocabularies)
+    ]

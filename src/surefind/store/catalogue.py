@@ -9,6 +9,7 @@ shows one set. So a sync writes set n+1 beside set n without disturbing readers,
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable
@@ -23,12 +24,15 @@ from surefind.store._schema import NEVER
 from surefind.store.checksums import set_digest
 from surefind.store.connection import transaction
 from surefind.store.lock import nothing_yet
-from surefind.store.rows import FileRow, Generation, Member, ProblemRow, Source
+from surefind.store.rows import Facts, FileRow, Generation, Member, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
 NAME = "catalogue.db"
 _PATIENCE_MS = 1000
 """How long the end of a session waits for readers."""
+_OF_SOURCE = "FROM versions WHERE source = :q AND (:b = '' OR path = :b OR substr(path, 1, length(:b) + 1) = :b || '/')"
+"""The part of an SQL statement that finds the versions of files of source :q, in its folder :b if there is one."""
+_IN_SET = f"EXISTS (SELECT 1 FROM members WHERE version = versions.row AND {LIVE})"
 
 
 class Catalogue:
@@ -247,17 +251,25 @@ class Catalogue:
         self.db.execute("DELETE FROM sources WHERE id = ?", (source.id,))
         self.db.execute("DELETE FROM problems WHERE source = ?", (source.id,))
 
-    def files(self, source: Source, contents: int, below: str = "") -> dict[str, FileRow]:
+    def facts(self, source: Source, contents: int, below: str, settled_ns: int) -> set[Facts]:
+        """Returns what tells whether a file has changed, for the files of a source in the set. A file that was read
+        less than `settled_ns` after its modification has no time here."""
+        time_ns = f"CASE WHEN seen_ns - mtime_ns > {settled_ns} THEN mtime_ns END"
+        values = {"s": contents, "q": source.id, "b": below}
+        return set(self.db.execute(f"SELECT path, size, {time_ns}, reader {_OF_SOURCE} AND {_IN_SET}", values))
+
+    def files(
+        self, source: Source, contents: int, below: str = "", only: Collection[str] | None = None
+    ) -> dict[str, FileRow]:
         """Returns the files of a source by path: those in the set, and those whose documents were retired. A path can
         have both, as after a rollback; then the row describes the version that the set holds. With `below`, returns
-        only the file with this path, or the files in the folder with it."""
-        select = "SELECT path, size, mtime_ns, seen_ns, sha256, reader, row FROM versions WHERE source = :q AND "
-        if below:
-            select += "(path = :b OR substr(path, 1, length(:b) + 1) = :b || '/') AND "
-        live = f"row IN (SELECT version FROM members WHERE {LIVE})"
-        values = {"s": contents, "q": source.id, "b": below}
-        held = [FileRow(*row) for row in self.db.execute(f"{select} {live} ORDER BY row", values)]
-        retired = self.db.execute(f"{select} state = 'retired' AND NOT {live} ORDER BY row", values)
+        only the file with this path, or the files in the folder with it; with `only`, of those in the set only the
+        files with these paths."""
+        select = f"SELECT path, size, mtime_ns, seen_ns, sha256, reader, row {_OF_SOURCE} AND"
+        values = {"s": contents, "q": source.id, "b": below, "o": None if only is None else json.dumps(list(only))}
+        some = "(:o IS NULL OR path IN (SELECT value FROM json_each(:o)))"
+        held = [FileRow(*row) for row in self.db.execute(f"{select} {some} AND {_IN_SET} ORDER BY row", values)]
+        retired = self.db.execute(f"{select} state = 'retired' AND NOT {_IN_SET} ORDER BY row", values)
         every = [*(FileRow(*row) for row in retired), *held]
         files = {row.path: row for row in every}  # of several rows, the last one
         if len(files) < len(every):

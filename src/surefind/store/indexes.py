@@ -61,8 +61,10 @@ class IndexStore:
         return True
 
     def check_ahead(self, keys: Iterable[str]) -> None:
-        """Begins to check indexes, one after the other, while the caller goes on. `sound` waits for the result."""
-        waiting: list[tuple[str, Future[bool]]] = [(key, Future()) for key in keys if key not in self._known]
+        """Begins to check indexes, one after the other, while the caller goes on. `sound` waits for the result. The
+        small ones are first, so that a caller who needs one of them does not wait for all."""
+        unknown = sorted((key for key in keys if key not in self._known), key=self.size)
+        waiting: list[tuple[str, Future[bool]]] = [(key, Future()) for key in unknown]
         self._ahead.update(waiting)
 
         def check() -> None:

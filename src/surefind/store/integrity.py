@@ -13,7 +13,8 @@ from surefind.store._schema import BLOCK, BLOCK_BITS, CHUNK
 from surefind.store.catalogue import Catalogue
 from surefind.store.checked import damaged_pages
 from surefind.store.checksums import checksum, chunk_digest, text_checksum
-from surefind.store.versions import content_hash, document_of
+from surefind.store.rows import document_of
+from surefind.store.versions import content_hash
 
 _NO_TEXT = (1 << 62, None)
 """Comes after the last text."""

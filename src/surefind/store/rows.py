@@ -5,11 +5,14 @@ Those of which a sync makes one for each file are named tuples, which take a thi
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from surefind.types import Place
+from surefind.types import Document, Place
 
 State = Literal["published", "retired"]
 """The state of a version."""
@@ -26,6 +29,10 @@ class Source:
     """The URL that the files are fetched from, such as `git+https://host/repository@main`; empty for a plain folder."""
     revision: str = ""
     """The commit that was fetched from the origin."""
+
+
+Facts = tuple[str, int, int | None, str]
+"""The path, size, modification time and reader of a file. There is one for each file, so it has no names."""
 
 
 class FileRow(NamedTuple):
@@ -143,3 +150,18 @@ class ChunkEntry:
     path: str = ""
     lines: tuple[int, int] | None = None
     """The first and the last line of the text in the source file, if they are recorded."""
+
+
+def document_of(row: Sequence[Any], text: str) -> Document:
+    """Returns the document of a row of `versions`, with its text."""
+    _, document_id, *_, title, markup, metadata, acl, places, _, _, _, _ = row
+    return Document(
+        document_id, text, title, markup, json.loads(metadata), groups_of(acl),
+        tuple(Place(*place) for place in json.loads(places)) if places != "[]" else (),
+    )  # fmt: skip
+
+
+@lru_cache
+def groups_of(acl: str) -> tuple[str, ...]:
+    """Reads an access list. Many documents have the same one."""
+    return tuple(json.loads(acl))

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,8 @@ class ChunkTable:
     """The lowest hashes of ids and contents. Comparing two sketches estimates how much two corpora share."""
     altered: bool = False
     """Whether ids were changed because two chunks had the same one."""
+    contents: list[str] | None = None
+    """The hashes of the documents' contents; None in a table that an earlier release wrote."""
 
     @classmethod
     def build(cls, layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> ChunkTable:
@@ -68,18 +71,67 @@ class ChunkTable:
         made = rows.T.copy()
         ids = made[2].copy()
         made[2] = _distinct(ids)
+        names, contents = [member.document for member in members], [member.content for member in members]
         return cls(
             layout,
             made,
             np.array([member.version for member in members], np.int64),
-            [member.document for member in members],
+            names,
             [member.path for member in members],
             [(i, list(member.acl)) for i, member in enumerate(members) if member.acl],
-            Columns.build(member.metadata for member in members).of([member.document for member in members]),
-            _fingerprint(layout, members, made, contexts if _WRITTEN.search(layout) else ()),
-            _sketch(members),
+            Columns.build(member.metadata for member in members).of(names),
+            _fingerprint(layout, names, contents, made, contexts if _WRITTEN.search(layout) else ()),
+            _sketch(_hashes(names, contents)),
             not np.array_equal(made[2], ids),
+            contents,
         )
+
+    def edited(self, before: Sequence[Member], after: Sequence[Member], rows: Longs) -> ChunkTable | None:
+        """Returns the table in which documents have another text: `after` replaces `before`, and `rows` has the new
+        chunks. None if more than texts differ; then the table has to be built."""
+        if self.contents is None or self.altered or _WRITTEN.search(self.layout):
+            return None
+        if [(one.document, *one[3:]) for one in before] != [(one.document, *one[3:]) for one in after]:
+            return None
+        versions, contents = self.versions.copy(), self.contents.copy()
+        for one in after:
+            at = bisect_left(self.names, one.document)
+            versions[at], contents[at] = one.version, one.content
+        made = self._rows_edited(before, after, rows)
+        if made is None:
+            return None
+        lowest = self._sketch_with(before, after)
+        return replace(
+            self,
+            rows=made,
+            versions=versions,
+            contents=contents,
+            fingerprint=_fingerprint(self.layout, self.names, contents, made, ()),
+            sketch=_sketch(_hashes(self.names, contents)) if lowest is None else lowest,
+        )
+
+    def _rows_edited(self, before: Sequence[Member], after: Sequence[Member], rows: Longs) -> Longs | None:
+        """Returns the rows in which the chunks of versions stand where those of earlier versions stood. None if one of
+        these has no chunk, and so no place, or if two chunks have the same id."""
+        places = np.flatnonzero(np.isin(self.rows[0], [one.version for one in before]))
+        numbers, first, sizes = np.unique(self.rows[0, places], return_index=True, return_counts=True)
+        starts = dict(zip(numbers.tolist(), places[first].tolist(), strict=True))
+        ends = dict(zip(numbers.tolist(), (places[first] + sizes).tolist(), strict=True))
+        parts, end = [], 0
+        for old, new in zip(before, after, strict=True):
+            if old.version not in starts:
+                return None
+            parts += [self.rows[:, end : starts[old.version]], rows[rows[:, 0] == new.version].T]
+            end = ends[old.version]
+        made: Longs = np.concatenate([*parts, self.rows[:, end:]], axis=1)
+        unique = np.count_nonzero(np.isin(made[2], rows[:, 2])) == len(np.unique(rows[:, 2]))
+        return made if unique else None
+
+    def _sketch_with(self, before: Sequence[Member], after: Sequence[Member]) -> tuple[int, ...] | None:
+        """Returns the sketch after a change of these documents; None if it depends on hashes that are not in it."""
+        gone, new = (_hashes([one.document for one in some], [one.content for one in some]) for some in (before, after))
+        left = np.setdiff1d(np.array(self.sketch, np.uint64), gone)
+        return None if len(left) < len(self.sketch) == SKETCH else _sketch(np.concatenate([left, new]))
 
     def __len__(self) -> int:
         return int(self.rows.shape[1])
@@ -157,7 +209,7 @@ class ChunkTable:
         np.save(folder / "versions.npy", self.versions)
         about = {
             "layout": self.layout, "fingerprint": self.fingerprint, "sketch": self.sketch, "names": self.names,
-            "paths": self.paths, "acls": self.acls, "altered": self.altered,
+            "paths": self.paths, "acls": self.acls, "altered": self.altered, "contents": self.contents,
         }  # fmt: skip
         (folder / "table.json").write_text(json.dumps(about, ensure_ascii=False), encoding="utf-8")
         self.columns.save(folder)
@@ -170,14 +222,15 @@ class ChunkTable:
         versions = read_array(folder / "versions.npy", np.int64)
         check_length("rows", rows, len(_COLUMNS))
         check_length("versions", versions, len(about["names"]))
-        check_length("paths", about["paths"], len(about["names"]))
+        for key in ("paths", "contents"):
+            check_length(key, about.get(key) or about["names"], len(about["names"]))
         if not bool(np.isin(rows[0], versions).all()):
             raise ValueError("rows has chunks of versions that the table does not have")
         return cls(
             about["layout"], rows, versions, about["names"], about["paths"],
             [(document, groups) for document, groups in about["acls"]],
             Columns.load(folder, len(versions)).of(about["names"]),
-            about["fingerprint"], tuple(about["sketch"]), about["altered"],
+            about["fingerprint"], tuple(about["sketch"]), about["altered"], about.get("contents"),
         )  # fmt: skip
 
 
@@ -197,23 +250,31 @@ def _distinct(ids: Longs) -> Longs:
     return made
 
 
-def _fingerprint(layout: str, members: Sequence[Member], rows: Longs, contexts: Iterable[str]) -> str:
+def _fingerprint(
+    layout: str, names: Sequence[str], contents: Sequence[str], rows: Longs, contexts: Iterable[str]
+) -> str:
     """Hashes the documents and the spans of their chunks. The layout's spec alone is not enough, since another release
     may cut the same text elsewhere."""
     digest = hashlib.blake2b(f"{layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
-    for some in batched(members, _HASHED_AT_ONCE):
-        digest.update("".join(f"{member.document}\0{member.content}\0" for member in some).encode())
+    for some in batched(list(zip(names, contents, strict=True)), _HASHED_AT_ONCE):
+        digest.update("".join(f"{name}\0{content}\0" for name, content in some).encode())
     digest.update(np.ascontiguousarray(rows[3:].T).tobytes())
     for context in contexts:
         digest.update(f"{context}\0".encode())
     return digest.hexdigest()
 
 
-def _sketch(members: Sequence[Member]) -> tuple[int, ...]:
-    """Returns the `SKETCH` lowest hashes of the documents."""
+def _hashes(names: Sequence[str], contents: Sequence[str]) -> NDArray[np.uint64]:
+    """Returns a hash of 48 bits for each document: of its id and its content."""
     digests = b"".join(
-        hashlib.blake2b(f"{member.document}\0{member.content}".encode(), digest_size=6).digest() for member in members
+        hashlib.blake2b(f"{name}\0{content}".encode(), digest_size=6).digest()
+        for name, content in zip(names, contents, strict=True)
     )
-    padded = np.zeros((len(members), 8), np.uint8)
+    padded = np.zeros((len(names), 8), np.uint8)
     padded[:, 2:] = np.frombuffer(digests, np.uint8).reshape(-1, 6)
-    return tuple(np.sort(padded.view(">u8").ravel())[:SKETCH].tolist())
+    return padded.view(">u8").ravel().astype(np.uint64)
+
+
+def _sketch(hashes: NDArray[np.uint64]) -> tuple[int, ...]:
+    """Returns the `SKETCH` lowest hashes."""
+    return tuple(np.sort(hashes)[:SKETCH].tolist())

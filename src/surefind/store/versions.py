@@ -7,16 +7,15 @@ import json
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from surefind.errors import StoreError
 from surefind.store._database import CatalogueRows
 from surefind.store._schema import BLOCK, BLOCK_BITS, TABLES
 from surefind.store.checksums import set_digest, text_checksum
-from surefind.store.rows import About, FileRow, Generation, Member, State, Version
-from surefind.types import Document, Place
+from surefind.store.rows import About, FileRow, Generation, Member, State, Version, document_of, groups_of
+from surefind.types import Document
 
 Item = TypeVar("Item")
 LIVE = "added <= :s AND removed > :s"
@@ -131,11 +130,12 @@ class Versions:
     # ------------------------------------------------------------ reading
 
     def held(self, contents: int) -> list[int]:
-        """Returns the numbers of the versions that a set holds."""
-        rows = self._db.execute(
-            f"SELECT v.row FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE}", {"s": contents}
-        )
-        return [row for (row,) in rows]
+        """Returns the numbers of the versions that a set holds. SQLite joins them, so no row waits for Python."""
+        joined = self._db.execute(
+            f"SELECT group_concat(v.row) FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE}",
+            {"s": contents},
+        ).fetchone()[0]
+        return list(map(int, joined.split(","))) if joined else []
 
     def members(self, contents: int) -> list[Member]:
         """Returns the versions of a set, in order of document id. Each row is checked."""
@@ -143,7 +143,7 @@ class Versions:
         sealed_rows = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
         rows = (self._database.checked("versions", sealed) for sealed in sealed_rows)
         members = [
-            Member(row, document_id, content, path, metadata, _groups(acl))
+            Member(row, document_id, content, path, metadata, groups_of(acl))
             for row, document_id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
         ]
         self.check_set(contents, [member.version for member in members])
@@ -151,15 +151,22 @@ class Versions:
 
     def checked_members(self, contents: int) -> list[Member]:
         """As `members`, for a writer, which has checked all versions (`check`) and written the others itself."""
-        columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
-        members = [
-            Member(row, document_id, content, path, metadata, _groups(acl) if acl != "[]" else ())
-            for row, document_id, content, path, metadata, acl in self._db.execute(
-                f"SELECT {columns} {_OF_SET}", {"s": contents}
-            )
-        ]
+        members = self._members(_OF_SET, {"s": contents})
         self.check_set(contents, [member.version for member in members])
         return members
+
+    def members_of(self, versions: Sequence[int]) -> list[Member]:
+        """As `checked_members`, for versions that may be of different sets."""
+        rows = "FROM json_each(:rows) JOIN versions v ON v.row = json_each.value"
+        members = self._members(rows, {"rows": json.dumps(list(versions))})
+        return sorted(members, key=lambda member: member.document)  # for SQLite it would be faster to read all in order
+
+    def _members(self, of: str, values: Mapping[str, object]) -> list[Member]:
+        columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
+        return [
+            Member(row, document_id, content, path, metadata, groups_of(acl) if acl != "[]" else ())
+            for row, document_id, content, path, metadata, acl in self._db.execute(f"SELECT {columns} {of}", values)
+        ]
 
     def digest(self, contents: int) -> int | None:
         """Returns the digest of a set of documents, as it was recorded when the set was committed; None before."""
@@ -211,7 +218,7 @@ class Versions:
     def acl(self, version: int) -> tuple[str, ...]:
         """Returns the access list of a version, without reading its text."""
         *_, acl, _, _, _, _, _ = self._row(version)
-        return _groups(acl)
+        return groups_of(acl)
 
     def document(self, version: int) -> Document:
         """Returns the document of a version, with its text."""
@@ -314,21 +321,6 @@ class Versions:
             )
             seen: State = "published" if current in inside else "retired"
             yield Version(row, document_id, title, seen, author, created, length, inside)
-
-
-def document_of(row: Sequence[Any], text: str) -> Document:
-    """Returns the document of a row of `versions`, with its text."""
-    _, document_id, *_, title, markup, metadata, acl, places, _, _, _, _ = row
-    return Document(
-        document_id, text, title, markup, json.loads(metadata), _groups(acl),
-        tuple(Place(*place) for place in json.loads(places)) if places != "[]" else (),
-    )  # fmt: skip
-
-
-@lru_cache
-def _groups(acl: str) -> tuple[str, ...]:
-    """Reads an access list. Many documents have the same one."""
-    return tuple(json.loads(acl))
 
 
 def _blocks(version: int, start: int, end: int) -> range:

@@ -21,16 +21,13 @@ from surefind.store.catalogue import Catalogue
 from surefind.store.rows import FileRow, ProblemRow, Source
 from surefind.store.versions import content_hash
 from surefind.types import Chunk, Document
+from surefind.write.comparing import SETTLED_NS, is_same, unsettled
 from surefind.write.cutting import batches, cut_here
 from surefind.write.ids import Ids
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared
 from surefind.write.reading import Reading
 from surefind.write.withdrawal import KEPT_NOTE, withdraw, withdrawn
-
-_RACY_NS = 2_000_000_000
-"""Nanoseconds. A file that was read this soon after its modification time is read again by the next sync: it may have
-been written once more within the same tick of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +122,6 @@ class Intake:
         entries = [entry for entry in scanned.entries if not below or _within(entry.relative, below)]
         if source.origin:
             self._note_left_out(source, missed, result)
-        known = self.catalogue.files(source, self.base, below)
         earlier = self.catalogue.problems(source)
         others = [p for p in earlier if below and not _within(p.file, below)]
         kept: dict[str, list[ProblemRow]] = {}
@@ -135,23 +131,26 @@ class Intake:
         if stale_for:
             problems.append(ProblemRow(source.origin, stale_for, source.origin))
         stale: list[_File] = []
-        find, specs = self.reading.find, _Specs()
-        for entry in entries:
+        facts = self.catalogue.facts(source, self.base, below, SETTLED_NS)
+        unsure, paths = unsettled(entries, facts, self.reading, kept)
+        result.unchanged += len(entries) - len(unsure)
+        paths |= {entry.relative for entry, reader in unsure if reader}
+        known = self.catalogue.files(source, self.base, below, paths)
+        for entry, reader in unsure:
             path = entry.relative
-            row, reader, before = known.get(path), find(path), kept.get(path, [])
+            row, before = known.get(path), kept.get(path, [])
             if reader is None:
                 result.ignored[type_of(path)] += 1
             elif (
                 row
-                and _same(entry, row, specs.of(reader))
+                and is_same(entry, row, str(reader))
                 and not (before and any(p.reader not in self._attempts(reader) for p in before))
             ):
                 result.unchanged += 1
                 problems += before
-            elif any(_same(entry, problem, *self._attempts(reader)) for problem in before):
+            elif any(is_same(entry, problem, *self._attempts(reader)) for problem in before):
                 problems += before
             else:
-                self.reading.start()
                 stale.append(_File(entry, reader, self._ids.of_file(source, printable(entry.relative)), row, before))
         problems += self._take_all(source, stale, result)
         gone = known.keys() - {entry.relative for entry in entries}
@@ -291,19 +290,6 @@ class Intake:
         if any("\ud800" <= char <= "\udfff" for char in entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
         return hashlib.sha256(read_bytes(entry.path, entry.real, limit)).hexdigest()
-
-
-class _Specs(dict[int, str]):
-    """The specs of readers. To write one takes longer than to compare a file, and so does the hash of a reader."""
-
-    def of(self, reader: Reader) -> str:
-        return self.get(id(reader)) or self.setdefault(id(reader), str(reader))
-
-
-def _same(entry: FileEntry, before: FileRow | ProblemRow, *readers: str) -> bool:
-    """Whether the file and its reader are as they were when it was last read, so that it need not be read again."""
-    same = entry.size == before.size and entry.mtime_ns == before.mtime_ns
-    return same and before.reader in ("", *readers) and before.seen_ns - before.mtime_ns > _RACY_NS
 
 
 def _folder_problem(path: str) -> ProblemRow:

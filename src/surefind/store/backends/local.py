@@ -28,6 +28,8 @@ from surefind.store.streamed import StoredChunks
 from surefind.store.table import ChunkTable, Longs
 
 Opened = TypeVar("Opened", bound=LocalView)
+_EDITED = 1000
+"""A table in which at most this many documents have another text is made from the one before."""
 
 
 class LocalBackend:
@@ -90,9 +92,7 @@ class LocalBackend:
                 return self._kept(key, contents)
             except CorruptIndexError:
                 self.indexes.drop(key)
-        number, members = self.rows.layout(layout), contents.members()
-        contexts = self.rows.contexts(number, members)
-        table = ChunkTable.build(layout, members, self._chunk_rows(number, contents, layout, members), contexts)
+        table = self._edited(contents, layout) or self._built(contents, layout)
         self.indexes.save(key, table, TABLE)
         self._tables[key] = table
         return table
@@ -103,16 +103,40 @@ class LocalBackend:
             self._tables[key] = self._load(key, contents)
         return self._tables[key]
 
-    def _chunk_rows(self, number: int, contents: Contents, layout: str, members: Sequence[Member]) -> Longs:
-        """Returns a row for every chunk of a set. Those of versions that an earlier table has are taken from there."""
-        versions = np.array([member.version for member in members], np.int64)
+    def _edited(self, contents: Contents, layout: str) -> ChunkTable | None:
+        """Returns the table of a new set whose documents are those of an earlier one, a few with another text."""
+        if contents.digest is not None:  # the list of a committed set has to be checked as a whole
+            return None
+        versions = self._catalogue.versions
+        held = set(versions.held(contents.number))
+        for table in self._tables_before(contents, layout):
+            before = set(table.versions.tolist())
+            new, gone = sorted(held - before), sorted(before - held)
+            if not len(new) == len(gone) <= _EDITED:
+                return None
+            rows = self.rows.rows_of(self.rows.layout(layout), new)
+            return table.edited(versions.members_of(gone), versions.members_of(new), rows)
+        return None
+
+    def _built(self, contents: Contents, layout: str) -> ChunkTable:
+        number, members = self.rows.layout(layout), contents.members()
+        rows = self._chunk_rows(number, contents, layout, members)
+        return ChunkTable.build(layout, members, rows, self.rows.contexts(number, members))
+
+    def _tables_before(self, contents: Contents, layout: str) -> Iterator[ChunkTable]:
+        """Yields the tables of other sets in this layout, newest first. Damaged ones are skipped."""
         for _, earlier, cut, spec in reversed(self.rows.indexes()):
             if cut == layout and spec == TABLE and earlier != contents.number:
                 with contextlib.suppress(CorruptIndexError):
-                    table = self._table_of(earlier, layout)
-                    new = versions[~np.isin(versions, table.versions)]
-                    if not table.altered and len(new) <= len(versions) // 2:
-                        return table.rows_with(versions, self.rows.rows_of(number, new.tolist()))
+                    yield self._table_of(earlier, layout)
+
+    def _chunk_rows(self, number: int, contents: Contents, layout: str, members: Sequence[Member]) -> Longs:
+        """Returns a row for every chunk of a set. Those of versions that an earlier table has are taken from there."""
+        versions = np.array([member.version for member in members], np.int64)
+        for table in self._tables_before(contents, layout):
+            new = versions[~np.isin(versions, table.versions)]
+            if not table.altered and len(new) <= len(versions) // 2:
+                return table.rows_with(versions, self.rows.rows_of(number, new.tolist()))
         return self.rows.rows(number, contents.number)
 
     def _load(self, key: str, contents: Contents) -> ChunkTable:
