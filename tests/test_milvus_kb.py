@@ -41,8 +41,11 @@ def written(home: Home, count: int = 8) -> None:
 
 
 def answers(home: Home, access: Access, pipeline: str = "both") -> list[tuple[str, float]]:
+    """The hits, in order of score and id: on some processors the scores of documents that are equally good differ in
+    the last bit, and Milvus adds numbers in another order."""
     with home.open() as kb:
-        return [(hit.id, round(hit.score, 4)) for hit in kb.search("cash report 5", access, 20, pipeline).hits]
+        hits = kb.search("cash report 5", access, 20, pipeline).hits
+        return sorted(((hit.id, round(hit.score, 4)) for hit in hits), key=lambda hit: (-hit[1], hit[0]))
 
 
 def test_milvus_answers_as_the_local_backend_does(home: Home) -> None:
@@ -189,4 +192,8 @@ def test_benchmark_asks_milvus_and_not_the_results_of_the_local_backend(
             asked.clear()
             found.append(Bench(kb).rank(plan).rankings[0])
     assert asked, "the second benchmark is of another backend"
-    assert found[0].ids.tolist() == found[1].ids.tolist()
+    ids, scores = zip(*((one.ids.tolist(), one.scores.round(4).tolist()) for one in found), strict=True)
+    assert scores[0] == scores[1]
+    for row in range(len(scores[0])):  # equally good ones in any order
+        first, second = (sorted(zip(scores[0][row], one[row], strict=True)) for one in ids)
+        assert first == second

@@ -1,11 +1,13 @@
 """DuckDB with its extensions fts and vss, which PyPI has as packages: `match_bm25` with the Porter stemmer and English
 stop words (its defaults), and an HNSW index with the metric cosine (its defaults), 100 candidates of each.
 
-DuckDB documents no fusion, so reciprocal rank fusion (k=60) is done here. One thread, a database in memory.
+DuckDB documents no fusion, so reciprocal rank fusion (k=60) is done here. The index is built with a thread for each
+core that the process may use; a question has one thread. The database is in memory.
 """
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import files
 
 import duckdb
@@ -17,7 +19,7 @@ class Peer:
 
     def __init__(self, encode, mode, folder):
         self.encode, self.mode = encode, mode
-        self.db = duckdb.connect(config={"threads": 1})
+        self.db = duckdb.connect(config={"threads": len(os.sched_getaffinity(0))})
         for name in ("fts", "vss"):
             path = next(one for one in files(f"duckdb-extension-{name}") if one.name == f"{name}.duckdb_extension")
             self.db.execute(f"LOAD '{path.locate()}'")
@@ -33,6 +35,7 @@ class Peer:
         self.db.execute("PRAGMA create_fts_index('passages', 'id', 'text')")
         if self.mode == "hybrid":
             self.db.execute("CREATE INDEX near ON passages USING HNSW (vector) WITH (metric = 'cosine')")
+        self.db.execute("SET threads = 1")
 
     def search(self, text, k):
         depth = k if self.mode == "bm25" else 100
