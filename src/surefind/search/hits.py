@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from surefind.access import Access
 from surefind.search.extent import Extent
@@ -21,34 +20,41 @@ def hits_of(
     """Returns the k hits after the first `offset` of a run of one query, with their rank and score in every stage."""
     ids, scores = (values[offset : offset + k].tolist() for values in run.rankings.row(0))
     stages = [(name, _Ranks(rankings)) for name, rankings in run.stages]
+    passages = view.passages(ids, access, extent.around)
     hits = []
-    for rank, (chunk_id, score, passage) in enumerate(
-        zip(ids, scores, view.passages(ids, access, extent.around), strict=True), offset + 1
+    for rank, (chunk_id, score, passage, sentence) in enumerate(
+        zip(ids, scores, passages, _sentences(query, passages), strict=True), offset + 1
     ):
         ranked = {name: there for name, ranks in stages if (there := ranks.of(chunk_id)) is not None}
-        hits.append(_hit(rank, score, chunk_id, passage, ranked))
-    return tuple(extent.cut(hit) for hit in with_sentences(query, hits))
+        hits.append(extent.cut(_hit(rank, score, chunk_id, passage, ranked, sentence)))
+    return tuple(hits)
 
 
 def passage_hit(view: View, chunk_id: int, access: Access, extent: Extent, query: str = "") -> Hit:
     """Returns the passage with an id as a hit of rank 0, without scores."""
     (passage,) = view.passages([chunk_id], access, extent.around)
-    (hit,) = with_sentences(query, [_hit(0, 0.0, chunk_id, passage, {})])
-    return extent.cut(hit)
+    return extent.cut(_hit(0, 0.0, chunk_id, passage, {}, *_sentences(query, [passage])))
 
 
-def with_sentences(query: str, hits: Sequence[Hit]) -> list[Hit]:
-    """Adds the best sentence to each hit, from the part that was found."""
-    spans = [hit.matched or (hit.start, hit.end) for hit in hits]
-    texts = [hit.text[start - hit.start : end - hit.start] for hit, (start, end) in zip(hits, spans, strict=True)]
-    sentences = best_sentences(query, texts)
-    return [
-        replace(hit, sentence=(start + sentence[0], start + sentence[1])) if sentence else hit
-        for hit, (start, _), sentence in zip(hits, spans, sentences, strict=True)
+def _sentences(query: str, passages: Sequence[Passage]) -> list[tuple[int, int] | None]:
+    """Returns the span of the best sentence of each passage, from the part that was found."""
+    spans = [passage.matched or (passage.chunk.start, passage.chunk.end) for passage in passages]
+    texts = [
+        passage.chunk.text[start - passage.chunk.start : end - passage.chunk.start]
+        for passage, (start, end) in zip(passages, spans, strict=True)
     ]
+    best = best_sentences(query, texts)
+    return [one and (start + one[0], start + one[1]) for (start, _), one in zip(spans, best, strict=True)]
 
 
-def _hit(rank: int, score: float, chunk_id: int, passage: Passage, stages: dict[str, StageScore]) -> Hit:
+def _hit(
+    rank: int,
+    score: float,
+    chunk_id: int,
+    passage: Passage,
+    stages: dict[str, StageScore],
+    sentence: tuple[int, int] | None,
+) -> Hit:
     chunk = passage.chunk
     return Hit(
         rank,
@@ -64,7 +70,7 @@ def _hit(rank: int, score: float, chunk_id: int, passage: Passage, stages: dict[
         stages,
         passage.location,
         passage.matched,
-        None,
+        sentence,
         passage.source,
         passage.path,
         passage.lines,

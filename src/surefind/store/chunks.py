@@ -6,7 +6,6 @@ import json
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -271,4 +270,4 @@ def _with_text(entry: ChunkEntry, span: tuple[int, int], text: str, at: int) -> 
     start, end = span
     first = line_of(entry.places, start, text, at)
     last = line_of(entry.places, max(start, end - 1), text, at) if first else 0
-    return replace(entry, start=start, end=end, text=text[start - at :], lines=(first, last) if last else None)
+    return entry._replace(start=start, end=end, text=text[start - at :], lines=(first, last) if last else None)

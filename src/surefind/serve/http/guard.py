@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -94,7 +94,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        request_id = given if _ID.fullmatch(given) else secrets.token_hex(8)
+        request_id = given if _ID.fullmatch(given) else f"{random.getrandbits(64):016x}"
         scope.setdefault("state", {})["id"] = request_id
         counted = _Counted(send, request_id, self._as_page(scope, headers))
         began = time.perf_counter()

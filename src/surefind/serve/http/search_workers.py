@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import select
 import subprocess
 import sys
 import threading
@@ -67,6 +68,8 @@ class WorkerProcess:
             )  # fmt: skip
         finally:
             theirs.close()
+        self._answered = select.poll()  # `Pipe.poll` makes one for each call
+        self._answered.register(self._pipe.fileno(), select.POLLIN)
 
     @property
     def pid(self) -> int:
@@ -77,7 +80,7 @@ class WorkerProcess:
         if it has ended, and `TimeoutError` if it does not answer in time."""
         try:
             self._pipe.send_bytes(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
-            if not self._pipe.poll(seconds):
+            if not self._answered.poll(1000 * seconds):
                 raise TimeoutError(f"A process of the server did not answer within {seconds:g} s.")
             kind, value = self._pipe.recv()
         except TimeoutError:
