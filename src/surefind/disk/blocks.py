@@ -28,8 +28,8 @@ BLOCK = 1 << 16
 """The bytes of a block. A rare word or a single vector costs the check of one block, so blocks are small."""
 LARGE = 1 << 25
 """Files above this size have blocks. Smaller ones are checked as a whole, which takes some 25 ms at most."""
-_SHARE = 512
-"""The blocks that one thread checks at a time."""
+_SHARE = 128
+"""The blocks that one thread checks at a time: 8 MB. With 2 or 32 MB a sync of a large knowledge base took longer."""
 Blocks = Mapping[str, Sequence[int]]
 """The checksums of the blocks of large files, by name."""
 Check = Callable[[NDArray[Any]], None]

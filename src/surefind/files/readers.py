@@ -32,12 +32,20 @@ class Readers:
         return {suffix: name for name in spec.names("read") for suffix in _format(name).suffixes}
 
     @cached_property
+    def _by_ending(self) -> dict[str, str]:
+        """The readers of suffixes with which no other known name or suffix ends: for them, the last dot decides."""
+        known = self._by_suffix
+        return {end: known[end] for end in known if sum(other.endswith(end) for other in known) == 1}
+
+    @cached_property
     def needs(self) -> list[str]:
         """The modules that any reader imports and that an extra installs."""
         return sorted({module for name in spec.names("read") for module in _format(name).needs})
 
     def find(self, name: str) -> Reader | None:
         """Returns the reader for the file's whole name, or else for the longest known suffix of the name, or None."""
+        if (sure := self._by_ending.get(name[name.rfind(".") :])) is not None:
+            return self.by_name[sure]
         base = name.lower().rpartition("/")[2]
         reader, dot = self._by_suffix.get(base), base.find(".")
         while reader is None and dot >= 0:

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -256,8 +257,8 @@ def _fingerprint(
     """Hashes the documents and the spans of their chunks. The layout's spec alone is not enough, since another release
     may cut the same text elsewhere."""
     digest = hashlib.blake2b(f"{layout}\0{_CONTEXT_FORMAT}".encode(), digest_size=16)
-    for some in batched(list(zip(names, contents, strict=True)), _HASHED_AT_ONCE):
-        digest.update("".join(f"{name}\0{content}\0" for name, content in some).encode())
+    for some in zip(batched(names, _HASHED_AT_ONCE), batched(contents, _HASHED_AT_ONCE), strict=True):
+        digest.update("\0".join([*chain.from_iterable(zip(*some, strict=True)), ""]).encode())
     digest.update(np.ascontiguousarray(rows[3:].T).tobytes())
     for context in contexts:
         digest.update(f"{context}\0".encode())

@@ -137,6 +137,16 @@ class Versions:
         ).fetchone()[0]
         return list(map(int, joined.split(","))) if joined else []
 
+    def only_in(self, contents: int, other: int) -> list[int]:
+        """Returns the numbers of the versions that one set holds and another one does not."""
+        in_other = LIVE.replace(":s", ":o")
+        rows = self._db.execute(
+            f"SELECT version FROM members m WHERE {LIVE} AND NOT ({in_other}) AND NOT EXISTS "
+            f"(SELECT 1 FROM members WHERE version = m.version AND {in_other})",
+            {"s": contents, "o": other},
+        )
+        return [version for (version,) in rows]
+
     def members(self, contents: int) -> list[Member]:
         """Returns the versions of a set, in order of document id. Each row is checked."""
         columns = ", ".join(f"v.{column}" for column in TABLES.columns["versions"])

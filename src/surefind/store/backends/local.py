@@ -26,6 +26,7 @@ from surefind.store.parts import Parts, StoredPart
 from surefind.store.rows import Member
 from surefind.store.streamed import StoredChunks
 from surefind.store.table import ChunkTable, Longs
+from surefind.types import IntArray
 
 Opened = TypeVar("Opened", bound=LocalView)
 _EDITED = 1000
@@ -55,6 +56,8 @@ class LocalBackend:
         """What a merge has made, until a writer takes it in."""
         self._tables: dict[str, ChunkTable] = {}
         """The tables that a writer has read or built: it uses each several times."""
+        self._origin: tuple[ChunkTable, ChunkTable, IntArray] | None = None
+        """Two tables, and where the chunks of the first are in the second: each index needs it."""
 
     # ------------------------------------------------------------ writing
 
@@ -108,10 +111,9 @@ class LocalBackend:
         if contents.digest is not None:  # the list of a committed set has to be checked as a whole
             return None
         versions = self._catalogue.versions
-        held = set(versions.held(contents.number))
-        for table in self._tables_before(contents, layout):
-            before = set(table.versions.tolist())
-            new, gone = sorted(held - before), sorted(before - held)
+        for earlier, table in self._tables_before(contents, layout):
+            new = versions.only_in(contents.number, earlier)
+            gone = versions.only_in(earlier, contents.number)
             if not len(new) == len(gone) <= _EDITED:
                 return None
             rows = self.rows.rows_of(self.rows.layout(layout), new)
@@ -123,17 +125,17 @@ class LocalBackend:
         rows = self._chunk_rows(number, contents, layout, members)
         return ChunkTable.build(layout, members, rows, self.rows.contexts(number, members))
 
-    def _tables_before(self, contents: Contents, layout: str) -> Iterator[ChunkTable]:
-        """Yields the tables of other sets in this layout, newest first. Damaged ones are skipped."""
+    def _tables_before(self, contents: Contents, layout: str) -> Iterator[tuple[int, ChunkTable]]:
+        """Yields the numbers and tables of other sets in this layout, newest first. Damaged ones are skipped."""
         for _, earlier, cut, spec in reversed(self.rows.indexes()):
             if cut == layout and spec == TABLE and earlier != contents.number:
                 with contextlib.suppress(CorruptIndexError):
-                    yield self._table_of(earlier, layout)
+                    yield earlier, self._table_of(earlier, layout)
 
     def _chunk_rows(self, number: int, contents: Contents, layout: str, members: Sequence[Member]) -> Longs:
         """Returns a row for every chunk of a set. Those of versions that an earlier table has are taken from there."""
         versions = np.array([member.version for member in members], np.int64)
-        for table in self._tables_before(contents, layout):
+        for _, table in self._tables_before(contents, layout):
             new = versions[~np.isin(versions, table.versions)]
             if not table.altered and len(new) <= len(versions) // 2:
                 return table.rows_with(versions, self.rows.rows_of(number, new.tolist()))
@@ -238,7 +240,9 @@ class LocalBackend:
         """Returns the parts of the newest index with the same spec and layout."""
         for key, earlier in self._earlier(layout, retriever, services):
             with contextlib.suppress(CorruptIndexError):
-                return self.parts.left(key, len(earlier), table.origin(earlier))
+                if self._origin is None or self._origin[0] is not table or self._origin[1] is not earlier:
+                    self._origin = (table, earlier, table.origin(earlier))
+                return self.parts.left(key, len(earlier), self._origin[2])
         return []
 
     def _reuse(self, layout: str, table: ChunkTable, retriever: Retriever, services: Services) -> Reuse | None:
@@ -257,6 +261,7 @@ class LocalBackend:
             self.rows.delete([*gone, *self.rows.orphans()])
             self.rows.forget_later_indexes(after)
         self._tables.clear()
+        self._origin = None
         for key in self.indexes.list_keys():
             if (set_of(key) or 0) > after or self.indexes.is_unfinished(key):
                 self.indexes.drop(key)
