@@ -43,8 +43,8 @@ def _sentences(query: str, passages: Sequence[Passage]) -> list[tuple[int, int] 
         passage.chunk.text[start - passage.chunk.start : end - passage.chunk.start]
         for passage, (start, end) in zip(passages, spans, strict=True)
     ]
-    best = best_sentences(query, texts)
-    return [one and (start + one[0], start + one[1]) for (start, _), one in zip(spans, best, strict=True)]
+    sentences = best_sentences(query, texts)
+    return [best and (start + best[0], start + best[1]) for (start, _), best in zip(spans, sentences, strict=True)]
 
 
 def _hit(

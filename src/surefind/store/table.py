@@ -92,12 +92,14 @@ class ChunkTable:
         chunks. None if more than texts differ; then the table has to be built."""
         if self.contents is None or self.altered or _WRITTEN.search(self.layout):
             return None
-        if [(one.document, *one[3:]) for one in before] != [(one.document, *one[3:]) for one in after]:
+        if [(member.document, *member[3:]) for member in before] != [
+            (member.document, *member[3:]) for member in after
+        ]:
             return None
         versions, contents = self.versions.copy(), self.contents.copy()
-        for one in after:
-            at = bisect_left(self.names, one.document)
-            versions[at], contents[at] = one.version, one.content
+        for member in after:
+            at = bisect_left(self.names, member.document)
+            versions[at], contents[at] = member.version, member.content
         made = self._rows_edited(before, after, rows)
         if made is None:
             return None
@@ -114,7 +116,7 @@ class ChunkTable:
     def _rows_edited(self, before: Sequence[Member], after: Sequence[Member], rows: Longs) -> Longs | None:
         """Returns the rows in which the chunks of versions stand where those of earlier versions stood. None if one of
         these has no chunk, and so no place, or if two chunks have the same id."""
-        places = np.flatnonzero(np.isin(self.rows[0], [one.version for one in before]))
+        places = np.flatnonzero(np.isin(self.rows[0], [member.version for member in before]))
         numbers, first, sizes = np.unique(self.rows[0, places], return_index=True, return_counts=True)
         starts = dict(zip(numbers.tolist(), places[first].tolist(), strict=True))
         ends = dict(zip(numbers.tolist(), (places[first] + sizes).tolist(), strict=True))
@@ -130,7 +132,10 @@ class ChunkTable:
 
     def _sketch_with(self, before: Sequence[Member], after: Sequence[Member]) -> tuple[int, ...] | None:
         """Returns the sketch after a change of these documents; None if it depends on hashes that are not in it."""
-        gone, new = (_hashes([one.document for one in some], [one.content for one in some]) for some in (before, after))
+        gone, new = (
+            _hashes([member.document for member in some], [member.content for member in some])
+            for some in (before, after)
+        )
         left = np.setdiff1d(np.array(self.sketch, np.uint64), gone)
         return None if len(left) < len(self.sketch) == SKETCH else _sketch(np.concatenate([left, new]))
 
