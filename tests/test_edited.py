@@ -179,16 +179,6 @@ def _member(home: Home, document: str) -> Member:
 # ---------------------------------------------------------------- which files are read
 
 
-def test_file_that_was_read_within_the_tick_of_its_change_is_looked_at_again(home: Home) -> None:
-    path = home.write("docs/a.md", "alpha", age=0)
-    home.sync("docs")
-    status = path.stat()
-    path.write_text("bravo")
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert home.sync().changed == 1
-    assert home.found("bravo") == ["a.md"]
-
-
 def test_file_that_was_read_within_the_tick_of_its_change_is_missed_when_it_is_gone(home: Home) -> None:
     home.write("docs/a.md", "alpha", age=0)
     home.write("docs/b.md", "bravo")

@@ -66,7 +66,7 @@ class _Buffer(threading.local):
 
 
 def _read_sum(path: Path, buffer: _Buffer, start: int) -> int:
-    with path.open("rb", buffering=0) as file:
+    with path.open("rb") as file:  # buffered, since a plain read may end early
         file.seek(start)
         return zlib.crc32(buffer.bytes[: file.readinto(buffer.bytes)])
 

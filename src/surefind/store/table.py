@@ -118,15 +118,16 @@ class ChunkTable:
         these has no chunk, and so no place, or if two chunks have the same id."""
         places = np.flatnonzero(np.isin(self.rows[0], [member.version for member in before]))
         numbers, first, sizes = np.unique(self.rows[0, places], return_index=True, return_counts=True)
-        starts = dict(zip(numbers.tolist(), places[first].tolist(), strict=True))
-        ends = dict(zip(numbers.tolist(), (places[first] + sizes).tolist(), strict=True))
-        parts, end = [], 0
+        starts = places[first]
+        spans = dict(zip(numbers.tolist(), zip(starts.tolist(), (starts + sizes).tolist(), strict=True), strict=True))
+        parts, last = [], 0
         for old, new in zip(before, after, strict=True):
-            if old.version not in starts:
+            if old.version not in spans:
                 return None
-            parts += [self.rows[:, end : starts[old.version]], rows[rows[:, 0] == new.version].T]
-            end = ends[old.version]
-        made: Longs = np.concatenate([*parts, self.rows[:, end:]], axis=1)
+            start, end = spans[old.version]
+            parts += [self.rows[:, last:start], rows[rows[:, 0] == new.version].T]
+            last = end
+        made: Longs = np.concatenate([*parts, self.rows[:, last:]], axis=1)
         unique = np.count_nonzero(np.isin(made[2], rows[:, 2])) == len(np.unique(rows[:, 2]))
         return made if unique else None
 

@@ -169,7 +169,7 @@ class Versions:
         """As `checked_members`, for versions that may be of different sets."""
         rows = "FROM json_each(:rows) JOIN versions v ON v.row = json_each.value"
         members = self._members(rows, {"rows": json.dumps(list(versions))})
-        return sorted(members, key=lambda member: member.document)  # for SQLite it would be faster to read all in order
+        return sorted(members, key=lambda member: member.document)  # with ORDER BY, SQLite reads every version
 
     def _members(self, of: str, values: Mapping[str, object]) -> list[Member]:
         columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
