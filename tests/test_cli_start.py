@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 import tomllib
@@ -30,6 +31,31 @@ sys.meta_path.insert(0, Interrupting())
 """
     done = start(interrupt + START)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_interrupt_inside_a_finalizer_is_not_lost() -> None:
+    """Python drops what is raised there, so a Ctrl-C that came at that moment was ignored."""
+    interrupt = """
+import os, signal, time
+import surefind.serve.cli
+
+class Interrupting:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0)
+
+def wait():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    held = Interrupting()
+    del held
+    for _ in range(1000):
+        time.sleep(0.01)
+
+surefind.serve.cli.build = lambda _: lambda **_: wait()
+"""
+    done = start(interrupt + START)
+    assert (done.returncode, done.stdout) == (130, "") or done.returncode == -signal.SIGINT
+    assert done.stderr == "surefind: Stopped. Finished work is kept; run the same command to continue.\n"
 
 
 def test_the_installed_program_starts_where_the_imports_are_guarded() -> None:
