@@ -30,6 +30,7 @@ from http_helpers import SETTINGS
 from surefind import Access, KnowledgeBase
 from surefind.desk.review import comment
 from surefind.exam.keeping import keep
+from surefind.names import document_name, look_alikes
 from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http import jobs
@@ -204,6 +205,54 @@ def _candidates(path: str, name: str, values: Mapping[str, Sequence[str]]) -> Se
     return values.get(name, values[""])
 
 
+def aliases(document: str) -> list[str]:
+    """Other spellings of a document's name, and names that look like it."""
+    folder, name = document.split("/")
+    wide = "".join(chr(ord(letter) + 0xFEE0) if letter.isalpha() else letter for letter in document)
+    return [
+        f"./{document}", f"{folder}//{name}", f"{folder}/./{name}", f"/{document}", f"{document}/", f"x/../{document}",
+        f"{folder}\\{name}", f"{document}\u200b", f"{folder}\u00ad/{name}", f"{folder}/\ufeff{name}", f" {document}",
+        f"{folder} /{name}", f"{document} ", f"{document}\n", f"{folder}/{name}\x00", quote(document, ""),
+        document.replace("/", "%2F").replace(".", "%2E"), quote(quote(document, ""), ""), document.upper(), wide,
+        f"{folder.upper()}/{name}", f"{folder}/{name.title()}", f"{folder}\uff0f{name}", f"docs/{document}",
+        document.translate({ord("a"): "\u0430", ord("o"): "\u043e"}), f"{folder}/o\u0308{name}",
+    ]  # fmt: skip
+
+
+HIDDEN = ("hr/okapi6.md", "hr/old.md")
+"""A restricted document, and one that was retired."""
+NAMES = {"document_id", "document", "below", "inside", "in", "name", "path"}
+"""The parameters that name a document, a folder of documents or a file."""
+TAKEN_OVER = b"---\nacl: [public]\n---\nTaken over.\n"
+
+
+def by_alias(app: Any, values: Mapping[str, Sequence[str]]) -> Iterator[Call]:
+    """Every route with a parameter that names a document, called with each alias of a restricted one in each of them,
+    and in all at once."""
+    for alias in itertools.chain.from_iterable(map(aliases, HIDDEN)):
+        every = {**values, **{name: [alias] for name in NAMES}, "exams": [alias]}
+        for route, asked in named_routes(app):
+            one_by_one = [{name: alias} for name in asked]
+            queries = [{}, *one_by_one, dict.fromkeys(asked, alias), {"name": "x.md", "document": alias}]
+            for method, path in itertools.product(sorted(route.methods - {"HEAD"}), _paths(route, every)[:2]):
+                for body in [{}] if method == "GET" else list(_bodies(route.dependant, every))[:1]:
+                    for query in queries if asked else [{}]:
+                        content = TAKEN_OVER if method == "POST" and not body else None
+                        to = f"{path}?{urlencode(query)}" if query else path
+                        yield Call(method, to, route.path, **{"content": content, **body})
+
+
+def named_routes(app: Any) -> Iterator[tuple[Any, list[str]]]:
+    """The routes with a parameter that names a document, each with those in its query."""
+    for route in routes(app):
+        dependant = getattr(route, "dependant", None)
+        if dependant is not None:
+            query = {name for p in _parameters(dependant, "query_params") for name in (*_fields(p), p.alias)}
+            body = {name for p in _parameters(dependant, "body_params") for name in _fields(p)}
+            if NAMES & {*query, *body, *re.findall(r"{(\w+)", route.path)}:
+                yield route, sorted(query & NAMES)
+
+
 def reads(app: Any, values: Mapping[str, Sequence[str]]) -> Iterator[Call]:
     """Every GET, without parameters, and with each value of each of them."""
     for route in routes(app):
@@ -340,6 +389,34 @@ def test_no_change_takes_what_is_restricted(tmp_path: Path, who: str) -> None:
         assert who in STRANGERS or made >= (1 if who == "reader" else 3), "some calls do something"
         bank.kb.refresh()
         assert bank.state() == before
+
+
+@pytest.mark.parametrize("who", ["reader", "writer", "reviewer", "admin"])
+def test_no_alias_of_a_document_tells_or_takes_what_is_restricted(tmp_path: Path, who: str) -> None:
+    """And no draft has such a name, so nothing is published under one."""
+    with _opened(Home(tmp_path, SETTINGS)) as bank:
+        before, leaks, called = bank.state(), [], set[str]()
+        drafts = {draft.number for draft in bank.kb.desk.waiting()}
+        for call in by_alias(bank.app, bank.values):
+            if who == "admin" and call.route.startswith("/settings"):
+                continue  # an admin may make a key of any name
+            answer = bank.ask(who, call)
+            called.add(call.route)
+            assert answer.status_code < 500 or answer.status_code == 503, f"{call}: {answer.text}"
+            leaks += [f"{call}: {found}" for found in [told(answer, call)] if found]
+        assert leaks == []
+        assert {"/v1/documents", "/v1/documents/{document_id:path}", "/drafts/new", "/v1/versions", "/retire"} <= called
+        made = {draft.document: draft.number for draft in bank.kb.desk.waiting() if draft.number not in drafts}
+        assert who == "reader" or made, "blanks around a name in a form are not part of it"
+        for document in made.keys() - {*HIDDEN}:
+            assert document_name(document) and _is_another(document)
+            bank.kb.drafts.publish(made[document])
+        bank.kb.refresh()
+        assert bank.state() == before
+
+
+def _is_another(document: str) -> bool:
+    return all(look_alikes(document).isdisjoint(look_alikes(name)) for name in HIDDEN)
 
 
 def test_no_change_comes_from_another_site(bank: Bank) -> None:

@@ -215,6 +215,16 @@ class Desk:
             revision = self._revision_row(rows, row_found.number, row_found.revision)
             return revision.name, fetch(rows, revision.data)
 
+    def published_files(self, document: str) -> Iterator[bytes]:
+        """Yields what was written to the file of a document when drafts of it were published: the file of the draft, or
+        its text with its metadata."""
+        with self.database.reading() as rows:
+            for row in self._in_state(rows, "published"):
+                if row.document == document:
+                    revision = self._revision_row(rows, row.number, row.revision)
+                    yield fetch(rows, revision.data)
+                    yield fetch(rows, revision.text)
+
     # ------------------------------------------------------------ rows
 
     def _revise(self, rows: CheckedRows, number: int, revision: int, content: Content, author: str, now: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +14,14 @@ from surefind.desk.values import Base
 from surefind.errors import SourceError
 from surefind.files.inside import LOOKS_RESTRICTED
 from surefind.files.writable import is_document_path
+from surefind.names import document_name, look_alikes
 from surefind.store.catalogue import Catalogue
 from surefind.store.versions import content_hash
 from surefind.types import Document
 from surefind.write.reading import Reading
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f/\\]{1,200}")
-_DOCUMENT = re.compile(r"[^\x00-\x1f\x7f\\]{1,500}")
+_MAX_DOCUMENT_CHARS = 500
 _MAX_NAME_BYTES = 240
 """Bytes of a file's name, at most: file systems store 255."""
 
@@ -31,11 +33,29 @@ def check_name(name: str) -> None:
 
 
 def check_document(document: str) -> None:
-    """Raises `SourceError` if a document cannot have this name: it is a path, at which the document may be written."""
-    if not _DOCUMENT.fullmatch(document) or not _storable(document) or not is_document_path(document):
+    """Raises `SourceError` if a document cannot have this name: it is a path in its one spelling, at which the document
+    may be written."""
+    if not is_document_path(document_name(document)) or len(document) > _MAX_DOCUMENT_CHARS:
         raise SourceError(
             f"A document cannot be called {document[:100]!a}. Name it as in hits, such as policies/fees.md: "
             "without hidden files and folders, .. and surefind.toml."
+        )
+
+
+def check_new(catalogue: Catalogue, document: str, may_read: Callable[[int], bool] = lambda version: False) -> None:
+    """Raises `SourceError` if a document that does not exist cannot have this name, or would look like another one in
+    lists and citations. The other one is named only if the caller `may_read` its version."""
+    files = catalogue.named()
+    if any(file.document == document for file in files):
+        return
+    check_document(document)
+    forms = look_alikes(document)
+    alike = [file for file in files if not forms.isdisjoint(look_alikes(file.document))]
+    if alike:
+        named = next((f", {file.document!r}" for file in alike if may_read(file.version)), "")
+        raise SourceError(
+            f"{document!a} looks like the name of another document{named}. To change that one, write its name as in "
+            "hits; else choose a name with other letters."
         )
 
 

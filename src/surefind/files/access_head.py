@@ -8,10 +8,11 @@ own is checked: if its head contains a line such as `acl: [hr]`, the document is
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
+
+from surefind.names import plain_letters
 
 IN_FRONT_MATTER = (
     "write `acl: [group]` between two --- lines at the very top, `acl: [public]` if everybody may read the document, "
@@ -49,18 +50,24 @@ _ANYWHERE = re.compile(rf"^[^\w\n]*{_NAME}\W{{0,5}}?[:=]|[\"']{_NAME}\s*[\"']\s*
 
 
 def is_access_key(key: str) -> bool:
-    """Returns whether a metadata key is `acl`, in any case and with any blanks or marks around it."""
+    """Returns whether a metadata key is `acl`, in any case, with any blanks or marks around it, and with letters of
+    other scripts that look like these."""
     return _folded(key) == _KEY
 
 
 def resembles_access_key(key: str) -> bool:
-    """Returns whether a key is `acl`, or one that is easily written instead, such as `acls` or `acl_groups`."""
-    return _folded(key) in _ALIKE or is_access_key(key)
+    """Returns whether a key is `acl`, or one that is easily written instead, such as `acls`, `acl_groups` or `acI`."""
+    return _folded(key) in _ALIKE or is_access_key(key) or _folded(_like_l(key)) in (_KEY, *_ALIKE)
 
 
 @lru_cache(maxsize=4096)
 def _folded(key: str) -> str:
-    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", key))).casefold()
+    return "".join(filter(str.isalnum, plain_letters(key))).casefold()
+
+
+def _like_l(text: str) -> str:
+    """Returns a text in which what looks like a small l is one: a capital I, a bar."""
+    return text.replace("I", "l").replace("|", "l")
 
 
 def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
@@ -91,7 +98,7 @@ def access_name(names: Iterable[str]) -> str:
 def may_restrict(data: bytes) -> bool:
     """Returns whether a file that could not be read may contain an access list: it begins with front matter, or has a
     line or a key that looks like a list."""
-    text = _plain(data.replace(b"\0", b"").decode("utf-8", "replace"))
+    text = plain_letters(data.replace(b"\0", b"").decode("utf-8", "replace"))
     first = next((line for line in _lines(text) if line.strip()), "")
     return _FENCE.fullmatch(first) is not None or _ANYWHERE.search(text) is not None
 
@@ -114,15 +121,11 @@ def _head(text: str) -> Iterator[tuple[int, str, bool]]:
 def _lines(text: str) -> Iterator[str]:
     """Yields the lines of a text, shortened, in plain characters. Only the beginning of a long text is looked at."""
     for line in text[: _MAX_HEAD_LINES * 200].splitlines():
-        yield _plain(line[:_MAX_LINE_CHARS])
-
-
-def _plain(text: str) -> str:
-    """Replaces look-alikes of ASCII characters and removes those that are invisible."""
-    if text.isascii():
-        return text
-    return "".join(char for char in unicodedata.normalize("NFKC", text) if unicodedata.category(char) != "Cf")
+        yield plain_letters(line[:_MAX_LINE_CHARS])
 
 
 def _access_line(line: str, fenced: bool) -> re.Match[str] | None:
-    return _LINE.search(line) or (_BARE.match(line) if fenced else None)
+    for text in dict.fromkeys((line, _like_l(line))):
+        if match := _LINE.search(text) or (_BARE.match(text) if fenced else None):
+            return match
+    return None

@@ -35,7 +35,8 @@ class Readers:
     def _by_ending(self) -> dict[str, str]:
         """The readers of suffixes with which no other known name or suffix ends: for them, the last dot decides."""
         known = self._by_suffix
-        return {end: known[end] for end in known if sum(other.endswith(end) for other in known) == 1}
+        longer = {name[at:] for name in known for at in range(1, len(name)) if name[at] == "."}
+        return {end: known[end] for end in known if end not in longer}
 
     @cached_property
     def needs(self) -> list[str]:

@@ -1,5 +1,5 @@
 """Where a document may be written: inside the tree of documents, and never where a sync, git, a shell or another tool
-reads its configuration.
+reads its configuration or an assistant its instructions.
 
 Some disks take different names for the same file: they ignore case, invisible characters, or blanks and dots at the
 end, and give short names such as GIT~1. A name is compared in the one form that all of them have in common.
@@ -9,42 +9,31 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from surefind.disk.folders import FILE_NAME
+from surefind.errors import SourceError
 from surefind.files.scan import FileRules, is_ignored
+from surefind.names import document_name
 
 _WINDOWS_SHORT_NAME = re.compile(r"[^.]{1,8}~\d{1,6}(?:\..{0,3})?")
 """A short name that Windows makes of a long one."""
-
-
-_TOOLS = frozenset(
-    """
-    makefile gnumakefile bsdmakefile cmakelists.txt meson.build meson_options.txt justfile rakefile sconstruct
-    dockerfile containerfile compose.yml compose.yaml vagrantfile tiltfile kustomization.yaml chart.yaml skaffold.yaml
-    jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml appveyor.yml cloudbuild.yaml cloudbuild.json buildspec.yml
-    codeowners action.yml action.yaml renovate.json procfile runtime.txt vercel.json netlify.toml firebase.json app.json
-    pyproject.toml setup.py setup.cfg conftest.py conf.py sitecustomize.py usercustomize.py pytest.ini tox.ini
-    noxfile.py pipfile pipfile.lock poetry.lock uv.toml uv.lock environment.yml mkdocs.yml _config.yml book.toml
-    package.json npm-shrinkwrap.json yarn.lock pnpm-workspace.yaml bower.json lerna.json nx.json turbo.json
-    jsconfig.json deno.json composer.json composer.lock cargo.toml build.rs go.mod go.work gemfile gemfile.lock
-    podfile pom.xml build.gradle settings.gradle build.xml global.json nuget.config build workspace flake.nix
-    default.nix shell.nix agents.md claude.md gemini.md corpus.jsonl
-    """.split()
+_INSTRUCTIONS = frozenset(
+    "agent agents claude clinerules codex conventions copilot copilot-instructions crush cursorrules gemini goosehints "
+    "grok jules junie llms llms-full qwen skill soul warp windsurfrules".split()
 )
-"""Files that make, containers, CI, hosting, packaging or a coding agent read as configuration or instructions. Next to
-a corpus.jsonl, a sync takes other files for the questions of a benchmark."""
-_VARIANTS = re.compile(
-    r"(?:requirements|constraints)(?:[-_.][\w.-]{1,80})?\.txt|(?:tsconfig|package)\.[\w.-]{1,80}\.json|"
-    r"docker-compose(?:\.[\w.-]{1,80})?\.ya?ml|tsconfig\.json|(?:dockerfile|makefile)\.[\w.-]{1,80}"
+"""The stems of files that coding agents and assistants take for instructions, such as CLAUDE.md and claude.local.md."""
+_FOR_AGENTS = re.compile(r".+\.(?:agent|chatmode|instructions|prompt|skill)\.[a-z]+")
+"""Names with a second ending by which assistants find their instructions: review.prompt.md."""
+_LISTS = re.compile(
+    r"(?:(?:[\w.-]{0,80}[-_.])?(?:requirements?|constraints|reqs)(?:[-_.][\w.-]{1,80})?|cmakelists|cmakecache|"
+    r"meson_options|runtime|packages|apt|robots|humans|ads|app-ads|sellers|security|[0-9a-f]{32})\.(?:txt|text)"
+    r"|google[0-9a-f]{8,40}\.html?"
 )
-"""Names of which tools read several, such as requirements-dev.txt."""
-
-
-def is_configuration(path: str) -> bool:
-    """Returns whether a tool reads a file with this name as its configuration, in whichever folder it is."""
-    name = _folded(PurePosixPath(path).name)
-    return name in _TOOLS or _VARIANTS.fullmatch(name) is not None
+"""Files that package managers, builds, hosting and search engines read."""
+_LISTS_BELOW = re.compile(r"(?:[\w-]{0,80}[-_])?(?:requirements|constraints|reqs)")
+"""Folders whose .txt files package managers read."""
 
 
 def is_document_path(path: str) -> bool:
@@ -57,6 +46,33 @@ def is_document_path(path: str) -> bool:
     if any(part in ("", FILE_NAME) or _WINDOWS_SHORT_NAME.fullmatch(part) for part in parts):
         return False
     return not is_ignored("/".join(parts), FileRules())
+
+
+def check_writable(document: str, name: str, formats: Sequence[str]) -> None:
+    """Raises `SourceError` unless the text of a document may be written to a file of its name: a document in one of
+    these formats, which is that of the file `name` that was reviewed, and not one that programs read."""
+    document_name(document)
+    suffix = _suffix(document)
+    if not is_document_path(document) or _is_read_by_programs(document):
+        why = "programs or assistants read a file of this name"
+    elif suffix not in formats:
+        why = f"only {' '.join(formats)} are written (formats below [desk] in surefind.toml)"
+    elif _suffix(name) != suffix:
+        why = f"its text was reviewed as {name}, which is another format"
+    else:
+        return
+    raise SourceError(f"{document!r} is not written to a git repository: {why}. Publish it under another name.")
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()
+
+
+def _is_read_by_programs(path: str) -> bool:
+    *folders, name = (_folded(part) for part in PurePosixPath(path).parts)
+    if name.split(".")[0] in _INSTRUCTIONS or _FOR_AGENTS.fullmatch(name) or _LISTS.fullmatch(name):
+        return True
+    return name.endswith((".txt", ".text")) and any(map(_LISTS_BELOW.fullmatch, folders))
 
 
 def _folded(part: str) -> str:

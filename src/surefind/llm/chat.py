@@ -23,6 +23,7 @@ from surefind.prompts.meter import Meter
 from surefind.prompts.values import Completion, Message, Request
 from surefind.protocols import ChatModel, Progress
 from surefind.running import notes
+from surefind.running.workers import StoppedError, awaited, check_stopped
 
 Usable = Callable[[int, Completion], bool]
 """Whether the step can use the answer to the prompt at this place."""
@@ -32,6 +33,8 @@ _FALLBACK = 1 / 3
 _SLOW, _SILENT, _REST = 5.0, 4, 60.0
 """After `_SILENT` failures in a row of at least `_SLOW` seconds each, a model counts as hanging and is not called for
 `_REST` seconds. Otherwise a sync of a thousand documents would wait for each of them."""
+_EMPTY_SECONDS = 600.0
+"""A call with an empty answer is paid for. The steps of a search that make it again do not pay again."""
 _MAX_BYTES_PER_TOKEN = 6.5
 """Most bytes per token over a whole prompt. A server that counts fewer tokens has cut the prompt, as Ollama does
 without saying so."""
@@ -72,6 +75,8 @@ class Chat:
         self._silent, self._rested = 0, 0.0
         self._new: set[bytes] = set()
         """Keys answered in this run. They are not asked for again, even if the answer is unusable."""
+        self._empty: dict[bytes, tuple[float, str]] = {}
+        """Keys with an empty answer, until when they are not asked for again, and the error."""
         self._lock = threading.Lock()
 
     def complete(
@@ -129,10 +134,15 @@ class Chat:
         """Makes equal calls only once: while one is running, others with the same request wait for its answer."""
         key = self.key(request)
         mine: Future[Completion] = Future()
-        with self._lock:
-            running = self._in_flight.setdefault(key, mine)
-        if running is not mine:
-            return self._counted(replace(running.result(), cached=True))
+        while True:
+            with self._lock:
+                running = self._in_flight.setdefault(key, mine)
+            if running is mine:
+                break
+            try:
+                return self._counted(replace(awaited(running), cached=True))
+            except StoppedError:  # nobody waits for the other call any more
+                check_stopped()
         try:
             look = not looked or key in self._new  # another thread may have been answered in the meantime
             cached = self._cache.get([key]) if self._cache and look else {}
@@ -148,6 +158,9 @@ class Chat:
         return completion
 
     def _paid_call(self, key: bytes, request: Request, deadline: float) -> Completion:
+        until, why = self._empty.get(key, (0.0, ""))
+        if time.monotonic() < until:
+            raise AnswerError(why)
         price = self._known_price()
         worst = price.of(most_tokens(request.size), request.max_tokens)
         self._meter.reserve(worst)
@@ -175,7 +188,9 @@ class Chat:
         finally:
             self._meter.release(worst)
         if empty:  # raised only now, because it is paid for
-            raise AnswerError(f"{self.name} gave an empty answer. {_why_empty(completion.cut, request.max_tokens)}")
+            why = f"{self.name} gave an empty answer. {_why_empty(completion.cut, request.max_tokens)}"
+            self._empty[key] = time.monotonic() + _EMPTY_SECONDS, why
+            raise AnswerError(why)
         return completion
 
     def _ask(self, request: Request, started: float, deadline: float) -> Completion:

@@ -21,13 +21,17 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
+import httpcore
 import httpx
 
 from surefind.errors import MissingPartError, UsageError
+from surefind.running.workers import check_stopped
 
 _PIECE = 16_384
 """Bytes per write. Each part of one write gets the full timeout, so a server that accepts a few bytes now and then
 could delay a large write for long."""
+_LOOK_SECONDS = 0.25
+"""Seconds after which a read looks whether anybody still waits for the answer."""
 _deadline: ContextVar[float] = ContextVar("deadline", default=float("inf"))
 
 
@@ -83,7 +87,15 @@ def _limit(stream: Any) -> Any:
     read, write, start_tls = stream.read, stream.write, stream.start_tls
 
     def limited_read(max_bytes: int, timeout: float | None = None) -> Any:
-        return read(max_bytes, _left(timeout, httpx.ReadTimeout))
+        end = time.monotonic() + (_left(timeout, httpx.ReadTimeout) or float("inf"))
+        while True:
+            check_stopped()
+            left = end - time.monotonic()
+            try:
+                return read(max_bytes, max(0.001, min(left, _LOOK_SECONDS)))
+            except (httpcore.ReadTimeout, ssl.SSLWantReadError):
+                if left <= _LOOK_SECONDS:
+                    raise
 
     def limited_write(buffer: bytes, timeout: float | None = None) -> None:
         for at in range(0, len(buffer), _PIECE):

@@ -24,6 +24,7 @@ from surefind.errors import MissingPartError, RefusedError, SpecError, SurefindE
 from surefind.net import redact, trust
 from surefind.net.connections import SharedClient
 from surefind.net.trust import is_local
+from surefind.running.workers import pause
 
 _MAX_WAIT_SECONDS = 60.0
 """Most seconds between two tries. If a server asks for a longer wait, the call fails instead."""
@@ -31,6 +32,9 @@ _FIRST_WAIT_SECONDS = 0.5
 _MAX_CONNECT_SECONDS = 10.0
 _MAX_SHOWN_CHARS = 200
 """Most characters of a server's answer that an error message shows."""
+_MAX_ANSWER_BYTES = 16_000_000
+_ENCODINGS = ("", "identity", "gzip", "deflate")
+"""How an answer may be packed: no more than a thousandfold, and once."""
 _AGAIN = "Run it again later: finished answers are in the cache."
 Headers = Callable[[str], dict[str, str]]
 """Makes the request headers from the key."""
@@ -71,8 +75,9 @@ class Endpoint:
         self._connections = SharedClient(partial(_open, connections, url))
         weakref.finalize(self, self._connections.close)  # at the latest when the program ends
 
-    def post(self, body: dict[str, Any], total: float | None = None) -> Any:
-        """Returns the JSON of the answer. All tries and the waits between them end after `total` seconds."""
+    def post(self, body: dict[str, Any], total: float | None = None, max_bytes: int = _MAX_ANSWER_BYTES) -> Any:
+        """Returns the JSON of the answer, which may have `max_bytes`, unpacked. All tries and the waits between them
+        end after `total` seconds."""
         trust.check(self.url, self._key_env)
         key = self._key()
         total = float("inf") if total is None else total
@@ -81,13 +86,14 @@ class Endpoint:
             try:
                 self._pace.wait(deadline)
                 left = deadline - time.monotonic()
-                return self._send(body, key, *((self._timeout,) * 2 if left >= self._timeout else (left, total)))
+                times = (self._timeout,) * 2 if left >= self._timeout else (left, total)
+                return self._send(body, key, *times, max_bytes)
             except _RequestError as failure:
                 wait = _backoff(attempt) if failure.wait is None else failure.wait
                 late = time.monotonic() + wait >= deadline
                 if not failure.temporary or attempt > self._retries or wait > _MAX_WAIT_SECONDS or late:
                     raise self._error(failure, attempt, key) from None
-                time.sleep(wait)
+                pause(wait)
         raise AssertionError  # unreachable: the loop ends only by return or raise
 
     def without_key(self, text: str) -> str:
@@ -104,7 +110,7 @@ class Endpoint:
         text = redact.without(key, f"{self.url} {failure.what}{long_wait}{tries}. {failure.advice}")
         return RefusedError(text, failure.status) if failure.status else SurefindError(text)
 
-    def _send(self, body: dict[str, Any], key: str, timeout: float, reported: float) -> Any:
+    def _send(self, body: dict[str, Any], key: str, timeout: float, reported: float, max_bytes: int) -> Any:
         """`reported` is the time limit that an error names: for a last try that is cut short, that of all tries."""
         import httpx
 
@@ -112,8 +118,13 @@ class Endpoint:
 
         limits = httpx.Timeout(max(timeout, 0.001), connect=max(min(timeout, _MAX_CONNECT_SECONDS), 0.001))
         try:
-            with until(time.monotonic() + timeout), self._connections.client() as client:
-                response = client.post(self.url, json=body, headers=self._headers(key), timeout=limits)
+            headers = {**self._headers(key), "Accept-Encoding": "gzip, deflate"}
+            with (
+                until(time.monotonic() + timeout),
+                self._connections.client() as client,
+                client.stream("POST", self.url, json=body, headers=headers, timeout=limits) as response,
+            ):
+                content = _received(response, max_bytes)
         except httpx.ConnectTimeout:
             raise self._unreachable("no connection in time") from None
         except httpx.TimeoutException:
@@ -126,7 +137,6 @@ class Endpoint:
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise _RequestError(f"cannot be used ({error})", "Check url.") from None
         self._answered = True
-        content = response.content
         if response.status_code != 200:
             raise self._refusal(response.status_code, response.headers, content, key)
         try:
@@ -184,6 +194,19 @@ class Endpoint:
         return {"Authorization": f"Bearer {key}"} | ({"api-key": key} if trust.is_azure(self.url) else {})
 
 
+def _received(response: Any, max_bytes: int) -> bytes:
+    """Reads an answer as it arrives. A server that never stops would fill the memory of this machine."""
+    if (encoding := response.headers.get("content-encoding", "").strip().lower()) not in _ENCODINGS:
+        raise _RequestError(f"packed its answer as {encoding[:40]!r}", "Surefind reads gzip and deflate. Check url.")
+    content = bytearray()
+    for piece in response.iter_bytes():
+        content += piece
+        if len(content) > max_bytes:
+            what = f"answered with more than {max_bytes / 1e6:.3g} MB"
+            raise _RequestError(what, "Check url and model: no answer to this request is so long.")
+    return bytes(content)
+
+
 def _open(connections: int, url: str) -> Any:
     from surefind.net.deadline import bounded_client
 
@@ -207,7 +230,7 @@ class _Pace:
                 what = f"may not be called for another {mine - now:.0f} s, because of requests_per_minute"
                 raise _RequestError(what, "Lower concurrency, or raise total_timeout.")
             self._next = mine + self._apart
-        time.sleep(mine - now)
+        pause(mine - now)
 
 
 def need_httpx(what: str = "Encoders", extra: str = "openai") -> None:

@@ -91,6 +91,10 @@ class Agentic(Stage):
         require(1 <= self.branch <= 10, self, "branch must be from 1 to 10")
         require(self.passage_tokens >= 1 and self.max_tokens >= 1, self, "token limits must be at least 1")
 
+    @property
+    def more_searches(self) -> int:
+        return (self.steps - 1) * self.branch
+
     def llm_calls(self, work: Workload) -> Calls:
         tokens = estimate.passages(work, 2 * self.look, self.passage_tokens)
         passes = 2 if self.reverse else 1

@@ -52,6 +52,10 @@ class Conditional(Stage):
         return cast(Reranker, spec.make("rerank", self.stage))
 
     @property
+    def more_searches(self) -> int:
+        return declared(self.inner).more_searches
+
+    @property
     def runs_here(self) -> bool:
         return declared(self.inner).runs_here
 

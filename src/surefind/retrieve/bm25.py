@@ -33,6 +33,7 @@ class BM25(Stage):
     name: ClassVar[str] = "bm25"
     signal: ClassVar[Signal] = "sparse"
     runs_here: ClassVar[bool] = True
+    at_once: ClassVar[bool] = True
     blockwise: ClassVar[tuple[str, ...]] = ("docs.npy", "shapes.npy")
 
     k1: float = 1.5

@@ -76,6 +76,14 @@ class Dense(Stage):
             made[some] = copied
         return Vectors.build(embedder.embed([]) if made is None else made, embedder)
 
+    def lacking(self, chunks: Sequence[Chunk], services: Services) -> int:
+        return services.embedder(self.model).lacking(Texts(chunks))
+
+    def prepare(self, chunks: Sequence[Chunk], services: Services, progress: Progress) -> None:
+        texts, embedder = Texts(chunks), services.embedder(self.model)
+        for at in range(0, len(texts), _BATCH):
+            embedder.embed(texts[at : at + _BATCH], _from(at, len(texts), progress))
+
     def load(self, folder: Path, services: Services) -> Vectors:
         from surefind.retrieve._vectors import Vectors
 

@@ -122,7 +122,7 @@ class GraphGlobal(Aided, Stage):
         if not len(overview.summaries):
             return all_scores
         member = overview.communities.small[: len(index)]
-        vectors = index.near[self._near().index_spec(index.services)]
+        vectors = index.near[str(self._near())]
         near = vectors.points(queries) @ overview.vectors.T
         for i, query in enumerate(queries):
             best = np.lexsort((np.arange(near.shape[1]), -near[i]))[: self.communities]

@@ -110,7 +110,7 @@ class GraphLocal(Aided, Stage):
         pools = padded([self.candidates(graph, entities) for entities in named])
         if not pools.size:
             return all_scores
-        cosines = index.near[self._near().index_spec(index.services)].score(self._near(), queries, pools, allow)
+        cosines = index.near[str(self._near())].score(self._near(), queries, pools, allow)
         for i, (pool, row) in enumerate(zip(pools, cosines, strict=True)):
             there = pool != PAD
             # Cosines are scaled to 0 … 1. A score of 0 means "not a candidate", so a candidate always gets more.

@@ -20,13 +20,13 @@ import numpy as np
 
 from surefind import spec
 from surefind.abilities import implements
-from surefind.errors import AnswerError, SurefindError
+from surefind.errors import AnswerError, SpecError, SurefindError
 from surefind.llm import estimate
 from surefind.llm.ask import ask, note_failures
 from surefind.llm.reply import same_words, unfenced
 from surefind.prompts.fence import Data
 from surefind.prompts.values import Calls, Completion, Workload
-from surefind.protocols import Index, Services, VectorIndex
+from surefind.protocols import Index, ScoringIndex, Services, VectorIndex
 from surefind.retrieve._wrapping import Wrapped, Wrapping, related
 from surefind.spec import Stage, require
 from surefind.types import FloatArray, IdArray, Mask, Query, Rankings
@@ -53,6 +53,15 @@ class HyDE(Wrapping, Stage):
     def __post_init__(self) -> None:
         object.__setattr__(self, "retriever", str(spec.make("retrieve", self.retriever)))  # written out in full
         require(1 <= self.drafts <= 8, self, "drafts must be from 1 to 8")
+
+    @property
+    def searches(self) -> int:
+        """The question and each draft, whose rankings are compared, and the question with its drafts."""
+        return 2 + self.drafts
+
+    @property
+    def added_tokens(self) -> int:
+        return self.drafts * _MAX_TOKENS
 
     def llm_calls(self, work: Workload) -> Calls:
         return estimate.calls(self.model, work.queries * self.drafts, 0, _MAX_TOKENS)
@@ -111,6 +120,8 @@ class _Drafted(Wrapped):
         drafts = self._drafts(retriever, queries, allow)
         if implements(self.inner, VectorIndex):
             return self.inner.similarity(self._points(retriever, queries, drafts), ids)
+        if not implements(self.inner, ScoringIndex):
+            raise SpecError(f"{retriever.retriever} cannot score single passages. Remove missing=score or {retriever}.")
         scores: FloatArray = self.inner.score(retriever.inner, _worded(retriever, queries, drafts), ids, allow)
         return scores
 

@@ -59,6 +59,10 @@ class MultiQuery(Wrapping, Stage):
         """The most searches of the inner retriever for one query."""
         return 1 + self.rewrites
 
+    @property
+    def added_tokens(self) -> int:
+        return _MAX_TOKENS
+
     def llm_calls(self, work: Workload) -> Calls:
         return estimate.calls(self.model, work.queries, 0, 40 * self.rewrites)
 

@@ -32,6 +32,7 @@ class TfIdf(Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "tfidf"
     signal: ClassVar[Signal] = "sparse"
+    at_once: ClassVar[bool] = True
 
     ngrams: int = 2
     features: int = 50_000

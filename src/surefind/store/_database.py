@@ -1,44 +1,56 @@
-"""Opens the catalogue. One connection writes. Each thread that reads has its own read-only connection, so that no
-thread waits for another."""
+"""Opens the catalogue. One connection writes. Threads that read borrow a read-only connection for each statement, so
+that none waits for another."""
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from surefind.disk.folders import private_folder
 from surefind.errors import StoreError
 from surefind.store._schema import FORMAT
 from surefind.store.checked import CheckedRows, open_to_write, unreadable
-from surefind.store.connection import Connection, ConnectionPool, Lent, closed, connect_to_read, version
+from surefind.store.connection import Connection, ConnectionPool, closed, connect_to_read, version
 from surefind.store.failures import damaged, explained
 from surefind.store.lock import nothing_yet
 
 
 class CatalogueRows(CheckedRows):
-    """The connections to one catalogue: one that writes, or a read-only one for each thread."""
+    """The connection of a writer to the catalogue, or read-only ones, which threads share."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
         super().__init__(None, FORMAT.tables, partial(damaged, path.parent))
         self.path = path
         self._reading = ConnectionPool(path, _open_to_read) if readonly else None
-        self._writing = None if readonly else Lent(open_catalogue(path), path.parent)
+        self._writing = None if readonly else open_catalogue(path)
 
     @property
     def db(self) -> sqlite3.Connection:
-        """The connection of this thread, or the one that writes. Raises `ClosedError` after `close`."""
+        """What executes statements. Raises `ClosedError` after `close`."""
         if self._reading is not None:
-            return self._reading.get()
-        lent = self._writing
-        if lent is None:
+            return cast(sqlite3.Connection, self._reading)  # it has `execute`, which is all that readers need
+        if self._writing is None:
             raise closed(self.path.parent)
-        return lent.connection
+        return self._writing
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[CheckedRows]:
+        """Yields the rows to a reader. What is read within the block is of one moment."""
+        assert self._reading is not None
+        with self._reading.connection() as db:
+            db.execute("BEGIN")
+            yield CheckedRows(db, self.tables, self.damaged)
 
     def close(self) -> None:
         if self._reading is not None:
             self._reading.close()
-        self._writing = None  # a thread that uses it holds it, and it is closed when nobody does
+        if self._writing is not None:
+            self._writing.close()
+            self._writing = None
 
 
 def open_catalogue(path: Path) -> Connection:
@@ -51,7 +63,7 @@ def open_catalogue(path: Path) -> Connection:
 
 
 def _open_to_read(path: Path) -> Connection:
-    """Opens the catalogue read-only, for one thread."""
+    """Opens the catalogue read-only."""
     try:
         db = connect_to_read(path)
         if (stored := version(db)) == FORMAT.version:

@@ -224,6 +224,11 @@ class Backend(Protocol):
         earlier set had cost work. Returns the names of the retrievers whose indexes were built."""
         ...
 
+    def new_chunks(self, contents: Contents, layout: str, retriever: Retriever, services: Services) -> Sequence[Chunk]:
+        """Returns the chunks of a set that was made searchable, of those that `build` has to index for a retriever
+        because no earlier index has them. They are read when they are used. Empty if the backend cannot tell."""
+        ...
+
     def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
         """Begins to check the indexes of a set, which `build` will use, while the writer reads files."""
         ...

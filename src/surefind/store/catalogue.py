@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import sqlite3
 import time
 from collections.abc import Collection, Iterable
@@ -24,7 +25,7 @@ from surefind.store._schema import NEVER
 from surefind.store.checksums import set_digest
 from surefind.store.connection import transaction
 from surefind.store.lock import nothing_yet
-from surefind.store.rows import Facts, FileRow, Generation, Member, ProblemRow, Source
+from surefind.store.rows import Facts, FileRow, Generation, Member, NamedFile, ProblemRow, Source
 from surefind.store.versions import LIVE, Versions
 
 NAME = "catalogue.db"
@@ -120,7 +121,11 @@ class Catalogue:
         while True:
             generation = self.current()
             if generation is None:
-                raise nothing_yet(self.path.parent, "There is no knowledge base here yet.")
+                stopped = (
+                    "The first sync was stopped before there was anything to search. What it had finished is kept."
+                )
+                folders = " ".join(shlex.quote(str(source.root)) for source in self.sources()) or "FOLDER"
+                raise nothing_yet(self.path.parent, stopped, f"Continue with: surefind sync {folders}")
             held = lease.take(self.path.parent, generation.number)
             if held is not None:
                 if any(kept.number == generation.number for kept in self.generations()):
@@ -164,18 +169,28 @@ class Catalogue:
         self.versions.end_retirements("published")
         return number
 
+    def show_again(self, author: str = "") -> int:
+        """Adds a generation that shows the set of the current one, because more of its indexes are there. Returns the
+        new generation's number. `sweep` deletes the one before."""
+        now = self.generations()[-1]
+        self._show(now, author or now.author, now.reason)
+        return now.number + 1
+
     def rollback(self, earlier: Generation, author: str = "") -> int:
         """Adds a generation that shows the set of an earlier one. One statement; nothing is built or copied. Returns
         the new generation's number."""
+        self._show(earlier, author, f"rollback to {earlier.number}")
+        return self.generation()
+
+    def _show(self, earlier: Generation, author: str, reason: str) -> None:
         self.db.execute(
             "INSERT INTO generations (number, created, documents, contents, author, reason, digest) "
             "SELECT max(number) + 1, ?, ?, ?, ?, ?, ? FROM generations",
             (
-                time.strftime("%Y-%m-%dT%H:%M:%S%z"), earlier.documents, earlier.contents, author,
-                f"rollback to {earlier.number}", self.digest(earlier.contents),
+                time.strftime("%Y-%m-%dT%H:%M:%S%z"), earlier.documents, earlier.contents, author, reason,
+                self.digest(earlier.contents),
             ),
         )  # fmt: skip
-        return self.generation()
 
     def members(self, contents: int) -> list[Member]:
         """Returns the versions of a set, in order of document id."""
@@ -210,11 +225,12 @@ class Catalogue:
             self.versions.end_retirements("retired")
             return self.versions.delete_unheld()
 
-    def sweep(self, keep: Collection[int]) -> list[int]:
-        """Deletes the generations whose sets are not in `keep`, and the versions that no kept set holds. Returns the
-        versions that were deleted."""
+    def sweep(self, keep: Collection[int], replaced: Collection[int] = ()) -> list[int]:
+        """Deletes the generations whose sets are not in `keep`, those that were `replaced`, by their numbers, and the
+        versions that no kept set holds. Returns the versions that were deleted."""
         kept = sorted(keep)
         with self.transaction():
+            self.db.executemany("DELETE FROM generations WHERE number = ?", [(number,) for number in replaced])
             marks = ",".join("?" * len(kept))
             self.db.execute(f"DELETE FROM generations WHERE contents NOT IN ({marks})", kept)
             held = " OR ".join(f"(added <= {int(s)} AND removed > {int(s)})" for s in kept) or "0"
@@ -232,6 +248,14 @@ class Catalogue:
         return [
             Source(source_id, folder / root, name, origin, revision) for source_id, root, name, origin, revision in rows
         ]
+
+    def named(self) -> list[NamedFile]:
+        """Returns the documents of the current generation, and those that somebody retired."""
+        rows = self.db.execute(
+            f"SELECT id, row, source, path FROM versions WHERE {_IN_SET} OR state = 'retired'",
+            {"s": self.snapshot_id()},
+        )
+        return list(map(NamedFile._make, rows))
 
     def add_source(self, root: Path, name: str = "", origin: str = "") -> Source:
         """Adds a source, unless there is one with this root, and returns it."""

@@ -1,5 +1,5 @@
-"""A SQLite file whose rows have checksums, which many processes and threads write to: each thread has a connection,
-transactions are short, and a writer waits for the others. The desk and the questions are such files."""
+"""A SQLite file whose rows have checksums, which many processes and threads write to: each transaction borrows a
+connection and is short, and a writer waits for the others. The desk and the questions are such files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FileKind:
 
 
 class CheckedFile:
-    """Connections to the file, one for each thread. A file that nobody has written to yet does not exist and is
+    """Connections to the file. A file that nobody has written to yet does not exist and is
     empty."""
 
     def __init__(self, path: Path, kind: FileKind) -> None:
@@ -61,14 +61,12 @@ class CheckedFile:
         """Yields the rows. What is read within the block is of one moment."""
         with self._explaining():
             last = self._last_session()  # first: somebody may save meanwhile
-            db = (self._connections if self.path.exists() else self._empty).get()
-            db.execute("BEGIN")
-            try:
+            pool = self._connections if self.path.exists() else self._empty
+            with pool.connection() as db:
+                db.execute("BEGIN")
                 rows = self._rows(db)
                 rows.check_session(last, self.mark)
                 yield rows
-            finally:
-                db.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[CheckedRows]:
@@ -78,22 +76,18 @@ class CheckedFile:
             private_folder(self.path.parent)
             if not self.path.exists():  # SQLite would let others read it
                 os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-            db = self._connections.get()
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with self._connections.connection() as db:  # which rolls back what was not committed
+                db.execute("BEGIN IMMEDIATE")
                 rows, before = self._rows(db), db.total_changes
                 rows.check_session(last, self.mark)
                 yield rows
                 number = self._counted(rows) if db.total_changes > before else 0
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
-            if not number:
-                db.execute("COMMIT")
-                return
-            with session.in_turn(self.mark) as record:
-                db.execute("COMMIT")
-                record(number, 0)
+                if not number:
+                    db.execute("COMMIT")
+                    return
+                with session.in_turn(self.mark) as record:
+                    db.execute("COMMIT")
+                    record(number, 0)
 
     def _last_session(self) -> int:
         return session.recorded(self.mark)[0] if self.kind.marked else 0

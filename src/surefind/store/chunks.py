@@ -6,7 +6,7 @@ import json
 import sqlite3
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -95,12 +95,13 @@ class ChunkRows:
     def rows(self, layout: int, contents: int) -> Numbers:
         """Returns a row for every chunk of a set, in order of place. Raises `DamagedError` if the chunks of a version
         are not those that were stored."""
-        rows = self._db.execute(
+        found = self._db.execute(
             f"SELECT {_NUMBERS} FROM members m JOIN versions v ON v.row = m.version "
             f"JOIN chunks c ON c.layout = :l AND c.version = v.row WHERE {LIVE} ORDER BY v.id, v.row, c.seq",
             {"l": layout, "s": contents},
         )
-        parts = [self._numbers(some) for some in iter(lambda: rows.fetchmany(_ROWS_AT_ONCE), [])]
+        rows = iter(found)
+        parts = [self._numbers(some) for some in iter(lambda: list(islice(rows, _ROWS_AT_ONCE)), [])]
         made = np.concatenate([np.zeros((0, 7), np.int64), *parts])
         self._check_whole(layout, self._digests(layout, contents), made)
         return made

@@ -1,4 +1,4 @@
-"""Opens SQLite files, which may be damaged, and which several threads use: one connection for each thread."""
+"""Opens SQLite files, which may be damaged, and lends connections to them to the threads that use them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 import threading
-import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,45 +19,19 @@ BUSY_SECONDS = 30.0
 """Seconds that a statement waits for other processes."""
 MEMORY = Path(":memory:")
 """The path of a file in memory."""
+_MAX_IDLE = 16
+"""Connections that wait in a pool, at most."""
 
 
 class Connection(sqlite3.Connection):
-    """Supports weak references, closes at the latest when nobody holds it any more, and raises only errors of SQLite.
-
-    SQLite crashes if a connection is closed while another thread executes a statement on it. So a connection that
-    threads share is in a `Lent`: whoever executes a statement, or reads its rows, holds that, and it closes the
-    connection when nobody does."""
-
-    lent: weakref.ref[Lent] | None = None
-    data = Path()
-    """The data folder of its knowledge base, for messages."""
+    """Raises only errors of SQLite. Its owner closes it, when no thread executes a statement on it: SQLite crashes
+    otherwise. Threads share connections through a `ConnectionPool`."""
 
     def execute(self, *given: Any) -> sqlite3.Cursor:
-        cursor = self._held_cursor()
         try:
-            return cursor.execute(*given)
+            return super().execute(*given)
         except UnicodeDecodeError:  # a message of SQLite that quotes damaged names
             raise sqlite3.DatabaseError("a name in the file is not UTF-8") from None
-
-    def executemany(self, *given: Any) -> sqlite3.Cursor:
-        return self._held_cursor().executemany(*given)
-
-    def _held_cursor(self) -> sqlite3.Cursor:
-        if self.lent is None:
-            return self.cursor()
-        holder = self.lent()
-        if holder is None:
-            raise closed(self.data)
-        cursor = self.cursor(_Cursor)
-        cursor.holder = holder
-        return cursor
-
-    def __del__(self) -> None:
-        self.close()
-
-
-class _Cursor(sqlite3.Cursor):
-    holder: Lent | None = None
 
 
 def connect(path: Path, mode: str = "", patience: float = BUSY_SECONDS) -> Connection:
@@ -113,73 +87,102 @@ def copy_file(path: Path, to: Path) -> None:
         source.backup(target)
 
 
-class Lent:
-    """A connection that is closed when nobody holds this object: neither its owner nor a cursor of the connection. The
-    connection itself is part of a circle with its statements, and only the garbage collector would find it.
-
-    It has no `__del__`: a weak reference still gives an object whose `__del__` runs, and so another thread could take
-    the connection while it is closed. What it holds is deleted after its weak references."""
-
-    def __init__(self, connection: Connection, data: Path) -> None:
-        self.connection = connection
-        self.process = os.getpid()
-        self._closing = _Closing(connection)
-        connection.lent, connection.data = weakref.ref(self), data
-
-
-class _Closing:
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def __del__(self) -> None:
-        self._connection.close()
-
-
 class ConnectionPool:
-    """One connection for each thread to the file `path`. `connect` makes it when the thread first asks."""
+    """Connections to the file `path`, each lent to one user at a time. `connect` makes one if all are lent.
+
+    It has no lock: a deque is changed in one step. So nothing here waits, whichever thread is interrupted where."""
 
     def __init__(self, path: Path, connect: Callable[[Path], Connection]) -> None:
         self.path = path
         self._connect = connect
-        self._mine = threading.local()
-        self._lock = threading.Lock()
-        self._owners: weakref.WeakSet[_Owner] = weakref.WeakSet()
+        self._idle: deque[Connection] = deque()
         self._closed = threading.Event()
+        self._process = os.getpid()
+        self._inherited: deque[Connection] = deque()
 
-    def get(self) -> Connection:
-        """Returns the connection of this thread. Raises `ClosedError` after `close`."""
-        owner: _Owner | None = getattr(self._mine, "owner", None)
-        lent = owner.lent if owner else None
-        if lent is None or lent.process != os.getpid():  # a connection must not be used after a fork
-            lent = self._opened()
-        return lent.connection
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Lends a connection until the end of the block. Raises `ClosedError` after `close`."""
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.rollback()
+            self.give_back(connection)
 
-    def _opened(self) -> Lent:
+    def execute(self, *given: Any) -> Rows:
+        """Executes a statement that reads. Its connection is lent until its rows were read."""
+        connection = self._take()
+        try:
+            return Rows(self, connection, connection.execute(*given))
+        except BaseException:
+            self.give_back(connection)
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        if len(self._idle) < _MAX_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
         if self._closed.is_set():
-            raise closed(self.path.parent)
-        lent = Lent(self._connect(self.path), self.path.parent)
-        owner = self._mine.owner = _Owner(lent)
-        with self._lock:
-            self._owners.add(owner)
-        if self._closed.is_set():  # another thread closed the connections meanwhile
-            self.close()
-            raise closed(self.path.parent)
-        return lent
+            self._close_idle()
 
     def close(self) -> None:
-        """Closes the connections: at once, or after the last row that another thread is reading."""
-        with self._lock:
-            self._closed.set()
-            for owner in list(self._owners):
-                owner.lent = None
-            self._owners.clear()
+        """Closes the connections: at once, or when whoever has one gives it back."""
+        self._closed.set()
+        self._close_idle()
+
+    def _take(self) -> Connection:
+        if self._closed.is_set():
+            raise closed(self.path.parent)
+        if self._process != os.getpid():  # in a fork, a connection must neither be used nor closed
+            self._process, self._inherited, self._idle = os.getpid(), self._idle, deque()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect(self.path)
+        if self._closed.is_set():  # another thread closed the pool meanwhile
+            self.give_back(connection)
+            raise closed(self.path.parent)
+        return connection
+
+    def _close_idle(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
 
-class _Owner:
-    """Holds the connection of a thread until the thread ends, or the connections are closed."""
+class Rows:
+    """The rows of a statement, to be read once: all of them, or the first ones by `fetchone`. Then, or when a loop over
+    them ends early, the connection goes back to its pool."""
 
-    def __init__(self, lent: Lent) -> None:
-        self.lent: Lent | None = lent
+    def __init__(self, pool: ConnectionPool, connection: Connection, cursor: sqlite3.Cursor) -> None:
+        self._pool = pool
+        self._connection: Connection | None = connection
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self._cursor
+        finally:
+            self._end()
+
+    def fetchone(self) -> Any:
+        try:
+            return self._cursor.fetchone()
+        finally:
+            self._end()
+
+    def fetchall(self) -> list[Any]:
+        return list(self)
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._cursor.close()
+            self._pool.give_back(connection)
 
 
 def closed(data: Path) -> ClosedError:

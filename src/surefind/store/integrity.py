@@ -49,22 +49,23 @@ def _rows(catalogue: Catalogue) -> Iterator[str]:
 def _documents(catalogue: Catalogue) -> Iterator[str]:
     """Checks the text of every version. Versions and texts are read side by side, each with one statement: one for each
     version takes most of the time."""
-    texts = _texts(catalogue)
-    last, text = next(texts, _NO_TEXT)
-    for row in catalogue.database.every("versions"):
-        version, name, content = row[0], row[1], row[9]
-        while last < version:
-            last, text = next(texts, _NO_TEXT)
-        if last != version or text is None:
-            yield f"the text of {name!r} is not intact"
-        elif content_hash(document_of(row, text)) != content:
-            yield f"version {version} of {name!r} does not match the hash of its content"
+    with catalogue.database.at_once() as rows:
+        texts = _texts(rows.db)
+        last, text = next(texts, _NO_TEXT)
+        for row in rows.every("versions"):
+            version, name, content = row[0], row[1], row[9]
+            while last < version:
+                last, text = next(texts, _NO_TEXT)
+            if last != version or text is None:
+                yield f"the text of {name!r} is not intact"
+            elif content_hash(document_of(row, text)) != content:
+                yield f"version {version} of {name!r} does not match the hash of its content"
 
 
-def _texts(catalogue: Catalogue) -> Iterator[tuple[int, str | None]]:
+def _texts(db: sqlite3.Connection) -> Iterator[tuple[int, str | None]]:
     """Yields every version that has text, in order, with the whole of it; None if a block is damaged or missing."""
-    lengths = dict(catalogue.db.execute("SELECT row, length FROM versions"))
-    rows = catalogue.db.execute("SELECT place, text, checksum FROM texts ORDER BY place")
+    lengths = dict(db.execute("SELECT row, length FROM versions"))
+    rows = db.execute("SELECT place, text, checksum FROM texts ORDER BY place")
     for version, blocks in groupby(rows, key=lambda row: row[0] >> BLOCK_BITS):
         intact = [text for place, text, seal in blocks if seal == text_checksum(place, text)]
         whole = len(intact) == max(1, -(-lengths.get(version, 0) // BLOCK))
@@ -73,13 +74,14 @@ def _texts(catalogue: Catalogue) -> Iterator[tuple[int, str | None]]:
 
 def _chunks(catalogue: Catalogue) -> Iterator[str]:
     """Checks the chunks of every version, each and as a whole."""
-    digests = {(layout, version): digest for layout, version, digest in catalogue.db.execute("SELECT * FROM chunked")}
-    digests_now = {key: chunk_digest(*key, b"") for key in digests}
-    rows = catalogue.db.execute(f"SELECT {', '.join(CHUNK)}, checksum FROM chunks ORDER BY layout, version, seq")
-    for key, group in groupby(rows, key=lambda row: (row[0], row[1])):
-        chunks = list(group)
-        intact = all(checksum("chunks", *chunk[:-1]) == chunk[-1] for chunk in chunks)
-        digests_now[key] = chunk_digest(*key, _numbers(chunks)) if intact else -1
+    with catalogue.database.at_once() as now:
+        digests = {(layout, version): digest for layout, version, digest in now.db.execute("SELECT * FROM chunked")}
+        digests_now = {key: chunk_digest(*key, b"") for key in digests}
+        rows = now.db.execute(f"SELECT {', '.join(CHUNK)}, checksum FROM chunks ORDER BY layout, version, seq")
+        for key, group in groupby(rows, key=lambda row: (row[0], row[1])):
+            chunks = list(group)
+            intact = all(checksum("chunks", *chunk[:-1]) == chunk[-1] for chunk in chunks)
+            digests_now[key] = chunk_digest(*key, _numbers(chunks)) if intact else -1
     yield from (
         f"the chunks of version {key[1]} are damaged" for key in digests_now if digests_now[key] != digests.get(key)
     )

@@ -14,14 +14,27 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TextIO, TypeVar
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from surefind.disk.folders import private_folder
 from surefind.errors import LockedError, NothingIndexedError
 from surefind.protocols import OnProgress
 from surefind.redact import redacted
+from surefind.running.time_left import TimeLeft
 
 T = TypeVar("T")
+VECTORS_LOCK = Path("locks", "vectors.lock")
+
+
+class Progress(NamedTuple):
+    """How far a kind of work is, and about how many seconds are left; None at its beginning."""
+
+    what: str
+    done: int
+    total: int
+    seconds_left: float | None = None
+
+
 _NOTE_SECONDS = 1.0
 """The least time between two notes of progress in the lock file."""
 _AGAIN_SECONDS = 0.05
@@ -47,17 +60,21 @@ def patiently(do: Callable[[], T], seconds: float) -> T:
         time.sleep(2 * _AGAIN_SECONDS)
 
 
-def nothing_yet(folder: Path, message: str) -> NothingIndexedError:
-    """Returns the error for a missing generation: that the first sync is still running, or else `message`."""
+def nothing_yet(
+    folder: Path, message: str, advice: str = "Make one with: surefind sync FOLDER."
+) -> NothingIndexedError:
+    """Returns the error for a missing generation: that the first sync is still running, or else `message`, and what to
+    do."""
     writer = _writer(folder / "writer.lock")
     if writer is None:
-        return NothingIndexedError(f"{message} Make one with: surefind sync FOLDER.")
+        return NothingIndexedError(f"{message} {advice}")
     details = [f"process {writer['pid']}, since {writer['since']}"] if "pid" in writer else []
     if progress := writer.get("progress"):
         details.append(f"{progress[0]}: {progress[1]:,} of {progress[2]:,}")
     shown = f" ({'; '.join(details)})" if details else ""
     return NothingIndexedError(
-        f"The first sync is still running{shown}. There is nothing to search before it ends: try again then."
+        f"The first sync is still running{shown}. There is nothing to search before the documents are read: try again "
+        "then."
     )
 
 
@@ -65,6 +82,17 @@ def merging_lock(data: Path) -> contextlib.AbstractContextManager[OnProgress]:
     """Holds the lock of a merge of the parts of indexes. Writers do not wait for it."""
     doing = f"is merging the parts of the indexes in {data}. Wait until it ends, or stop it."
     return _held(data / "locks" / "merge.lock", doing)
+
+
+def vectors_lock(data: Path) -> contextlib.AbstractContextManager[OnProgress]:
+    """Holds the lock of computing vectors ahead. Writers do not wait for it."""
+    return _held(data / VECTORS_LOCK, f"is computing the vectors of {data.parent}. Wait until it ends, or stop it.")
+
+
+def vectors_progress(data: Path) -> Progress | None:
+    """Returns how far the computing of vectors is; None if nobody computes any, or they have just begun."""
+    about = _writer(data / VECTORS_LOCK)
+    return Progress(*about["progress"]) if about and about.get("progress") else None
 
 
 def training_lock(data: Path, name: str) -> contextlib.AbstractContextManager[OnProgress]:
@@ -98,14 +126,16 @@ def _held(path: Path, doing: str) -> Iterator[OnProgress]:
         about = {"pid": os.getpid(), "command": command, "since": time.strftime("%H:%M:%S")}
         _note(file, about)
         turn, noted = threading.Lock(), float("-inf")
+        left = TimeLeft()
 
         def note(what: str, done: int, total: int) -> None:
             nonlocal noted
+            seconds = left.after(what, done, total)
             if time.monotonic() - noted < _NOTE_SECONDS:
                 return
             with turn, contextlib.suppress(OSError):  # if the disk is full, writing the data itself raises the error
                 noted = time.monotonic()
-                _note(file, {**about, "progress": [what, done, total]})
+                _note(file, {**about, "progress": Progress(what, done, total, seconds)})
 
         yield note
 

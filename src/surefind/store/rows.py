@@ -86,6 +86,16 @@ class Member(NamedTuple):
     acl: tuple[str, ...]
 
 
+class NamedFile(NamedTuple):
+    """A document that is published or retired, and its file."""
+
+    document: str
+    version: int
+    source: int
+    """The number of its source; 0 if it comes from none."""
+    path: str
+
+
 @dataclass(frozen=True, slots=True)
 class About:
     """What a list of documents shows of a version."""
@@ -129,6 +139,11 @@ class Generation:
     """The number of the set of documents that it shows. Two generations may show the same set."""
     author: str = ""
     reason: str = ""
+
+    def is_replaced_by(self, later: Generation) -> bool:
+        """Returns whether the next generation shows the same set with more indexes, as `Catalogue.show_again` adds."""
+        same = (self.contents, self.reason) == (later.contents, later.reason)
+        return same and not self.reason.startswith("rollback")
 
 
 class ChunkEntry(NamedTuple):

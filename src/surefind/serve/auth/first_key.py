@@ -1,7 +1,7 @@
 """The first key of a knowledge base, made on a page.
 
 Every user of the machine can call a server without keys, so nobody may make the first key there without a proof. The
-proof is a link that `surefind serve` prints in its terminal. It works once, for a quarter of an hour, and only while
+proof is a link that `surefind serve` prints in its terminal. It works once, for a day, and only while
 there is no key. The server holds a hash of its token, in memory.
 """
 
@@ -17,7 +17,7 @@ from surefind.errors import ForbiddenError
 from surefind.serve.auth.caller import UnwritableError
 from surefind.serve.auth.keys import Key, Keys
 
-LASTS = 15 * 60
+LASTS = 24 * 3600
 """Seconds that the link works."""
 PATH = "/first-key"
 _AGAIN = "Start the server again for a new one, or run: surefind keys create NAME --scope admin --as '*'."
@@ -44,7 +44,7 @@ class FirstKey:
             wrong = "This link is not the one" if token else "Open the link"
             raise ForbiddenError(f"{wrong} that the server printed when it started. {_AGAIN}")
         if time.monotonic() >= self._ends:
-            raise ForbiddenError(f"This link worked for {LASTS // 60} minutes. {_AGAIN}")
+            raise ForbiddenError(f"This link worked for {LASTS // 3600} hours. {_AGAIN}")
         if self._keys.any():
             raise ForbiddenError("There is a key already, so this link makes none. Sign in with a key.")
 

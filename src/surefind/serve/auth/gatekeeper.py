@@ -60,6 +60,11 @@ class Gatekeeper:
             self._count_failure(address)
             raise
 
+    def needs_network(self, authorization: str | None) -> bool:
+        """Returns whether finding out who calls needs the keys of the provider of tokens, which may be slow."""
+        text = (authorization or "").partition(" ")[2].strip()
+        return self._tokens is not None and not text.startswith("sf_") and not self._tokens.knows_key_of(text)
+
     def _of(self, text: str) -> Caller:
         if text.startswith("sf_") or self._tokens is None:
             return self._keys.caller(text)

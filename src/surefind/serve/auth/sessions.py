@@ -3,6 +3,9 @@
 Each session is a file in `.surefind/sessions`, so that a new server knows it. The file is named by a hash of the cookie
 and encrypted with it: whoever reads the files learns neither cookies nor keys. The key is checked again at every
 request, so that a revoked key ends its sessions at once.
+
+Each caller has a folder of their own, named by a hash of the name, with which the cookie begins. So the number of
+sessions is limited for each caller, and nobody's sign-ins end the sessions of others.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import base64
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 import time
 from pathlib import Path
@@ -19,14 +23,18 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from surefind.disk.folders import private_folder
 from surefind.disk.replacing import write_file
+from surefind.running.workers import started
 from surefind.serve.auth.caller import UnwritableError
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600
 """Seconds that a session lasts."""
 _FOLDER = "sessions"
-_MAX_SESSIONS = 10_000
-"""Sessions that are kept, at most; the oldest ends first."""
+_MAX_SESSIONS = 1_000
+"""Sessions of one caller that are kept, at most; the oldest ends first."""
+_FORGET_SECONDS = 600.0
+"""Seconds between two searches for sessions that have ended."""
+_COOKIE = re.compile(r"([0-9a-f]{16})\.[A-Za-z0-9_-]{43}")
 
 
 class Sessions:
@@ -34,49 +42,79 @@ class Sessions:
 
     def __init__(self, data: Path) -> None:
         self._folder = data / _FOLDER
+        self._forgotten = float("-inf")
 
-    def begin(self, credential: str) -> str:
-        """Returns the cookie for a key or token, which the caller has checked. Raises `UnwritableError`."""
-        cookie = secrets.token_urlsafe(32)
+    def begin(self, caller: str, credential: str) -> str:
+        """Returns the cookie for a key or token of a caller, who was checked. Raises `UnwritableError`. It reads and
+        writes files: not for the event loop."""
+        cookie = f"{_hash('caller', caller)[:16]}.{secrets.token_urlsafe(32)}"
         try:
             self._keep(cookie, credential)
         except OSError as error:
             raise UnwritableError("Your key is right, but you cannot be signed in", error) from error
+        if time.monotonic() - self._forgotten > _FORGET_SECONDS:
+            self._forgotten = time.monotonic()
+            started(self._forget)
         return cookie
 
     def _keep(self, cookie: str, credential: str) -> None:
+        path = self._folder / str(_place(cookie))
         private_folder(self._folder)
-        self._forget()
+        private_folder(path.parent)
+        _end_oldest(path.parent, _MAX_SESSIONS - 1)
         sealed = _cipher(cookie).encrypt(credential.encode())
-        write_file(self._path(cookie), sealed, private=True, durable=False)
+        write_file(path, sealed, private=True, durable=False)
 
     def authorization(self, cookie: str | None) -> str | None:
         """Returns the Authorization header that a cookie stands for; None if it stands for nothing."""
-        if not cookie:
+        place = _place(cookie)
+        if cookie is None or place is None:
             return None
         try:
-            decrypted = _cipher(cookie).decrypt(self._path(cookie).read_bytes(), ttl=LASTS)
+            decrypted = _cipher(cookie).decrypt((self._folder / place).read_bytes(), ttl=LASTS)
         except (OSError, InvalidToken):  # there is none, it has ended, or the file is damaged
             return None
         return f"Bearer {decrypted.decode()}"
 
     def end(self, cookie: str | None) -> None:
         """Ends a session, if there is one."""
-        with contextlib.suppress(OSError):
-            self._path(cookie or "").unlink()
-
-    def _path(self, cookie: str) -> Path:
-        return self._folder / hashlib.sha256(b"name" + cookie.encode(errors="replace")).hexdigest()
+        place = _place(cookie)
+        if place is not None:
+            with contextlib.suppress(OSError):
+                (self._folder / place).unlink()
 
     def _forget(self) -> None:
-        """Deletes the files of sessions that have ended, and the oldest of too many."""
+        """Deletes the files of sessions that have ended, of all callers."""
         with contextlib.suppress(OSError):
-            begun = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(self._folder))
-            late = time.time() - LASTS
-            for at, (when, path) in enumerate(begun):
-                if when < late or len(begun) - at >= _MAX_SESSIONS:
-                    with contextlib.suppress(OSError):
-                        Path(path).unlink()
+            for folder in os.scandir(self._folder):
+                with contextlib.suppress(OSError):
+                    if folder.is_dir(follow_symlinks=False):
+                        _end_oldest(Path(folder.path), _MAX_SESSIONS)
+                    else:
+                        Path(folder.path).unlink()
+
+
+def _end_oldest(folder: Path, most: int) -> None:
+    """Deletes the sessions of one caller that have ended, and the oldest of more than `most`."""
+    begun: list[tuple[float, str]] = []
+    for entry in os.scandir(folder):
+        with contextlib.suppress(OSError):  # another thread has deleted it
+            begun.append((entry.stat().st_mtime, entry.path))
+    late = time.time() - LASTS
+    for at, (when, path) in enumerate(sorted(begun)):
+        if when < late or len(begun) - at > most:
+            with contextlib.suppress(OSError):
+                Path(path).unlink()
+
+
+def _place(cookie: str | None) -> Path | None:
+    """Returns where the session of a cookie is, in the folder of sessions; None if this is no cookie of ours."""
+    match = _COOKIE.fullmatch(cookie or "")
+    return Path(match[1], _hash("name", match[0])) if match else None
+
+
+def _hash(what: str, text: str) -> str:
+    return hashlib.sha256(f"{what}{text}".encode(errors="replace")).hexdigest()
 
 
 def _cipher(cookie: str) -> Fernet:

@@ -63,6 +63,15 @@ class Tokens:
             raise NotAuthenticatedError(f"The token is not valid: {error}.") from None
         return self._caller(claims)
 
+    def knows_key_of(self, text: str) -> bool:
+        """Returns whether the token can be checked without the network."""
+        import jwt
+
+        try:
+            return len(text) > _MAX_TOKEN_CHARS or str(jwt.get_unverified_header(text).get("kid", "")) in self._keys
+        except jwt.PyJWTError:  # it is refused as it is
+            return True
+
     def _caller(self, claims: Mapping[str, Any]) -> Caller:
         given: Any = claims.get(self._settings.groups_claim, ())
         groups = claimed_groups(
@@ -88,6 +97,8 @@ class Tokens:
         wanted = str(header.get("kid", ""))
         if header.get("alg") not in _ALGORITHMS:
             raise jwt.InvalidTokenError("its algorithm is not accepted")
+        if wanted in self._keys:  # without the lock, which is held while keys are downloaded
+            return self._keys[wanted]
         with self._lock:
             if wanted not in self._keys and time.monotonic() - self._loaded > _DOWNLOAD_EVERY_SECONDS:
                 self._loaded = time.monotonic()

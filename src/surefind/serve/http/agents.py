@@ -6,6 +6,7 @@ The MCP package takes most of a second to load, so it is loaded when the first a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -14,12 +15,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.drafting import publish
-from surefind.serve.http.service import Service
+from surefind.serve.http.service import Heavy, Service
 
 if TYPE_CHECKING:
     from surefind.serve.mcp.answers import ToolReply
 
-_caller: ContextVar[Caller] = ContextVar("caller")
+_request: ContextVar[Request] = ContextVar("request")
+_KINDS: dict[str, Heavy] = {"propose": "upload", "drafts": "difference", "review": "difference"}
+"""Tools that take as long as these requests."""
 
 
 class Agents:
@@ -33,13 +36,14 @@ class Agents:
         self._running: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        known = await self._service.caller(Request(scope), "read")
+        request = Request(scope, receive)
+        await self._service.caller(request, "read")
         tools = self._tools or await self._load()
-        before = _caller.set(known)
+        before = _request.set(request)
         try:
             await tools(scope, receive, send)
         finally:
-            _caller.reset(before)
+            _request.reset(before)
 
     async def close(self) -> None:
         """Ends the tools, if an agent has used them."""
@@ -61,8 +65,20 @@ class Agents:
         from surefind.serve.mcp.run import http_app
         from surefind.serve.mcp.server import make_server
 
-        server = make_server(self._service.kb, _caller.get, self._publish)
+        server = make_server(self._service.kb, _sender, self._publish, self._run)
         return http_app(server, hosts=())  # the guard has checked the host
+
+    async def _run(self, caller: Caller, tool: str, do: Callable[[], ToolReply]) -> ToolReply:
+        """Runs a tool where a request of its kind has its place."""
+        service, request = self._service, _request.get()
+        if tool == "search":
+            effort = service.kb.settings.effort()
+            return await service.search_apart(request, caller, service.kb.pipeline(), effort, do)
+        if tool == "ask":
+            return await service.answer_apart(request, caller, service.kb.pipeline(), False, do)
+        if tool in _KINDS:
+            return await service.work_apart(_KINDS[tool], request, caller, do)
+        return await service.work(do)
 
     async def _publish(self, caller: Caller, number: int, revision: int | None) -> ToolReply:
         from surefind.serve.mcp.review import publishing
@@ -76,3 +92,9 @@ class Agents:
         async with app.router.lifespan_context(app):  # type: ignore[attr-defined]
             ready.set()
             await self._over.wait()
+
+
+def _sender() -> Caller:
+    """Returns who sent the request that is being answered."""
+    caller: Caller = _request.get().state.caller
+    return caller

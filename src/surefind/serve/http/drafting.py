@@ -5,7 +5,7 @@ from __future__ import annotations
 from surefind.desk.review import check_approved, check_seen
 from surefind.kb.draft_rights import reviewed
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.jobs import Job
+from surefind.serve.http.job import Job
 from surefind.serve.http.service import Service
 
 

@@ -40,7 +40,11 @@ _HEADERS = {
 }
 """What a page of this server may do: nothing but show itself. Documents are data and never pages."""
 _STREAMS = re.compile(r"/v1/jobs/[^/]+/events|/v1/ask|/mcp")
-"""Routes without a time limit: they send an answer bit by bit."""
+"""Routes that may send an answer bit by bit. Events of jobs have no time limit."""
+_ASKS = re.compile(r"/(v1/(search|ask|facets|passages/[^/]+))?|/ask|/sure|/documents/.+")
+"""Routes that take a query: a person may have called it otherwise."""
+_ANSWERS = re.compile(r"/v1/ask|/ask|/mcp")
+"""Routes that may wait for a language model."""
 _SIGN_IN = "/sign-in"
 """Where callers say who they are, in the body of a request."""
 _SIGN_OUT = "/sign-out"
@@ -171,7 +175,7 @@ class Guard:
             return problem(421, "This server does not answer to that host name. See allowed_hosts.", request_id)
         if scope["method"] not in _SAFE and not same_origin(headers):
             return problem(403, "Requests of other sites are refused.", request_id)
-        for name in OTHER_NAMES:
+        for name in OTHER_NAMES if _ASKS.fullmatch(scope["path"]) else ():
             if name in parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True):
                 return problem(422, CALLED_QUERY.format(name), request_id)  # a route would not look at it
         length = headers.get("content-length", "0")
@@ -181,6 +185,8 @@ class Guard:
 
     def _patience(self, scope: Scope) -> float | None:
         """Returns how many seconds a request may take. A file is read under limits of its own (`max_seconds`)."""
+        if _ANSWERS.fullmatch(scope["path"]):
+            return self._settings.answer_timeout
         if _is_stream(scope):
             return None
         uploads = scope["method"] not in _SAFE and _UPLOADS.fullmatch(scope["path"])

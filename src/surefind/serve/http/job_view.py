@@ -29,7 +29,7 @@ from surefind.errors import (
 from surefind.redact import without_folders
 from surefind.serve.auth.caller import Caller
 from surefind.serve.events import Notice, ProgressEvent
-from surefind.serve.http.jobs import Job
+from surefind.serve.http.job import Job
 from surefind.study.files import readable_study
 
 _WORK = re.compile(r"[A-Z][a-z]+ing\b")
@@ -79,8 +79,8 @@ def shown_line(event: ProgressEvent | Notice, caller: Caller) -> str:
 
 
 def job_about(job: Job, caller: Caller) -> str:
-    """Returns what a job works on, such as the name of an exam, to the caller who started it."""
-    return job.about if _sees_all(caller) or job.caller == caller.name else ""
+    """Returns what a job works on, such as the name of an exam, to those who asked for it."""
+    return job.about if _sees_all(caller) or caller.name in job.callers else ""
 
 
 def _sees_all(caller: Caller) -> bool:

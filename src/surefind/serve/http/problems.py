@@ -26,9 +26,9 @@ from surefind.errors import (
 from surefind.redact import without_folders
 from surefind.serve.auth.caller import NotAuthenticatedError, UnwritableError
 from surefind.serve.auth.gatekeeper import TooManyError
-from surefind.serve.http.heavy import ClosedRequestError
 from surefind.serve.http.rate import TooOftenError
 from surefind.serve.http.search_workers import LostWorkerError
+from surefind.serve.http.turns import ClosedRequestError
 
 LOG = logging.getLogger("surefind.serve")
 _WAIT = {"Retry-After": "2"}

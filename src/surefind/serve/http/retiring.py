@@ -15,7 +15,7 @@ from surefind.exam.visible import readable_questions
 from surefind.kb.draft_rights import sees
 from surefind.kb.version_rights import may_read_version, readable_version
 from surefind.serve.auth.caller import Caller
-from surefind.serve.http.jobs import Job
+from surefind.serve.http.job import Job
 from surefind.serve.http.service import Service
 from surefind.store.rows import Version
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Annotated, Literal, TypeVar
 
-import anyio
-from anyio import to_thread
 from fastapi import Depends, Request
 
 from surefind.abilities import declared
@@ -18,30 +18,39 @@ from surefind.access import Access, Scope
 from surefind.bench.preview import Preview
 from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, StoreError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
+from surefind.kb.completing import incomplete
 from surefind.running.cache import BoundedCache
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import RequestedSearch, Searcher
+from surefind.search.reader import Findings, RequestedSearch, Searcher
 from surefind.serve.auth.caller import Caller
 from surefind.serve.auth.first_key import FirstKey
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.sessions import COOKIE, Sessions
 from surefind.serve.http.answers import KnownAnswer
-from surefind.serve.http.heavy import HeavyWork
 from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
-from surefind.serve.http.search_workers import SearchWorkers
+from surefind.serve.http.search_workers import SearchWorkers, is_local
+from surefind.serve.http.turns import Turns
 from surefind.settings.config import Settings
 from surefind.settings.serve import ServeSettings
+from surefind.types import Effort, SearchResult
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_READERS = 3
 """Generations that stay open: earlier ones too, so that a list of hits can be continued after a change."""
+_SERVER = Caller("surefind serve", frozenset({"admin"}), frozenset())
+"""Who starts jobs that nobody asked for."""
+_MAX_FINDINGS = 32
+"""Searches whose findings are kept."""
 _MAX_PREVIEWS = 50
 """Results of exams about drafts that are kept."""
-Heavy = Literal["upload", "difference", "preview"]
-"""Kinds of requests that take long: a file is read, texts are compared, exam questions are asked about a draft."""
+Heavy = Literal["upload", "difference", "preview", "report", "reading", "answer"]
+"""Kinds of work that cost more than a plain search: a file is read, texts are compared, exam questions are asked about
+a draft, a report or a graph is put together, a model of this machine reads passages, another server is waited for."""
+_caller: ContextVar[str] = ContextVar("caller", default="")
+"""Who sent the request that is being answered."""
 T = TypeVar("T")
 
 
@@ -67,16 +76,21 @@ class Service:
         self.cache = self._empty_cache()
         self.jobs = Jobs(kb.folder, self.metrics, self._job_ended)
         self.rate = Rate(settings.requests_per_minute)
-        self._working = anyio.CapacityLimiter(settings.threads)
-        self._writing = anyio.CapacityLimiter(1)
-        heavy, share = settings.heavy_workers, settings.heavy_per_caller
-        self._heavy: dict[Heavy, HeavyWork] = {
-            "upload": HeavyWork("uploads", heavy, share),
-            "difference": HeavyWork("differences", heavy, share),
-            "preview": HeavyWork("previews", 1, share),  # each holds the writer's lock
+        self._plain = _turns("requests", settings.threads + 1, settings.queue)
+        self._signing = _turns("sign-ins", settings.threads + 1, settings.queue)
+        self._writing = _turns("writes", 1, settings.queue)
+        heavy, share, many = settings.heavy_workers, settings.heavy_per_caller, settings.streams_per_caller
+        self._heavy: dict[Heavy, Turns] = {
+            "upload": Turns("uploads", heavy, heavy - 1, "heavy_per_caller", share),
+            "difference": Turns("differences", heavy, heavy - 1, "heavy_per_caller", share),
+            "preview": Turns("previews", 1, 1, "heavy_per_caller", share),  # each holds the writer's lock
+            "report": Turns("reports", heavy, heavy - 1, "streams_per_caller", many),
+            "reading": Turns("searches that read passages", heavy, heavy - 1, "streams_per_caller", many),
+            "answer": Turns("answers", settings.answers, max(1, settings.answers // 2), "streams_per_caller", many),
         }
         self.previews: BoundedCache[tuple[object, ...], Preview] = BoundedCache(_MAX_PREVIEWS)
         """What publishing a draft would do to the exam, by all that it depends on."""
+        self._findings: BoundedCache[Hashable, Findings] = BoundedCache(_MAX_FINDINGS)
         self._readers: BoundedCache[int, Searcher] = BoundedCache(_MAX_READERS)
         self._lock = threading.Lock()
         self._opening = threading.Lock()
@@ -87,16 +101,50 @@ class Service:
         return BoundedCache(self.settings.cache_mb << 20, len)
 
     async def work(self, do: Callable[[], T]) -> T:
-        """Runs blocking work in a thread. Others wait for their turn."""
-        return await to_thread.run_sync(do, limiter=self._working, abandon_on_cancel=True)
+        """Runs work that costs no more than a plain search in a thread. Callers take turns."""
+        return await self._plain.run_plain(_caller.get(), do)
 
     async def write(self, do: Callable[[], T]) -> T:
         """Runs work that changes the knowledge base: one at a time, so that writers do not refuse each other."""
-        return await to_thread.run_sync(do, limiter=self._writing)
+        return await asyncio.shield(self._writing.run_plain(_caller.get(), do))
 
     async def work_apart(self, kind: Heavy, request: Request, caller: Caller, do: Callable[[], T]) -> T:
-        """Runs work that takes long in a thread, apart from other requests. It ends with its request."""
+        """Runs work that costs more in a thread, apart from other requests. It ends with its request."""
         return await self._heavy[kind].run(request, caller.name, lambda: self.caller(request, "read"), do)
+
+    async def search_apart(
+        self, request: Request, caller: Caller, pipeline: Pipeline, effort: Effort, do: Callable[[], T]
+    ) -> T:
+        """Runs a search in a thread: with other plain searches, or apart from them if models take part."""
+        kind = self._kind(pipeline, effort)
+        if kind:
+            return await self.work_apart(kind, request, caller, do)
+        return await self._plain.run_plain(caller.name, do, request)
+
+    async def answer_apart(
+        self, request: Request, caller: Caller, pipeline: Pipeline, quote: bool, do: Callable[[], T]
+    ) -> T:
+        """Answers a question in a thread, by a language model or by quoting."""
+        return await self.work_apart(self._answering(pipeline, quote), request, caller, do)
+
+    def answer_stream(
+        self, caller: Caller, pipeline: Pipeline, quote: bool, make: Callable[[], Iterator[T]]
+    ) -> AsyncIterator[T]:
+        """Does what `answer_apart` does, step by step."""
+        return self._heavy[self._answering(pipeline, quote)].stream(caller.name, make)
+
+    def slowness(self, pipeline: Pipeline) -> int:
+        """Returns a number that is higher if a pipeline has to wait for more."""
+        return (None, "reading", "answer").index(self._kind(pipeline, "quick"))
+
+    def _answering(self, pipeline: Pipeline, quote: bool) -> Heavy:
+        return self._kind(pipeline, "read") or "reading" if quote or not self.kb.services.chat_name(None) else "answer"
+
+    def _kind(self, pipeline: Pipeline, effort: Effort) -> Heavy | None:
+        """Returns what a search waits for: another server, a model that reads, or nothing but this machine."""
+        if pipeline.asks_llm or any(map(_asks_server, (*pipeline.retrieve, *pipeline.rerank))):
+            return "answer"
+        return "reading" if effort == "read" or pipeline.rerank else None
 
     async def caller(self, request: Request, scope: Scope) -> Caller:
         """Returns who calls. Raises an error if the caller is unknown, lacks the scope or calls too often. The guard
@@ -107,6 +155,7 @@ class Service:
         known = await self.identify(request, given)
         counted = hasattr(request.state, "caller")
         request.state.caller = known
+        _caller.set(known.name)
         if not counted:
             self.rate.check(known.name)
         known.require(scope)
@@ -115,10 +164,9 @@ class Service:
     async def identify(self, request: Request, authorization: str | None) -> Caller:
         """Returns whose key or token this is. Raises `NotAuthenticatedError`."""
         address = request.client.host if request.client else ""
-        if self.settings.oidc is None:
-            return self.gatekeeper.caller(authorization, address)
-        # A token may need the keys of its provider, from the network.
-        return await self.work(lambda: self.gatekeeper.caller(authorization, address))
+        if self.gatekeeper.needs_network(authorization):  # no caller who is known waits for it
+            return await self._signing.run_plain(address, lambda: self.gatekeeper.caller(authorization, address))
+        return self.gatekeeper.caller(authorization, address)
 
     def reader(self) -> Searcher:
         """Returns the reader of the current generation."""
@@ -157,12 +205,24 @@ class Service:
         if known is not None:
             return known
         began = time.perf_counter()
-        result = self.workers.search(reader, self.kb.settings, asked) if self.workers else reader.search(*asked)
+        result = self._searched(reader, asked)
         self.metrics.search.labels(asked.pipeline.name or "spec").observe(time.perf_counter() - began)
         answer = KnownAnswer(result)
-        if len(answer) <= self.settings.cache_mb << 17:  # an eighth of the cache
+        small = len(answer) <= self.settings.cache_mb << 17  # an eighth of the cache
+        if small and not result.waiting_for:  # it says how far the indexes are
             self.cache.put(key, answer)
         return answer
+
+    def _searched(self, reader: Searcher, asked: RequestedSearch) -> SearchResult:
+        """Searches, in another process if there are some and no large model takes part. What was found here is kept for
+        a moment: a page asks a second time, how sure that is, and nothing is searched or paid for twice."""
+        if self.workers and asked.confidence != "read" and is_local(asked.pipeline, self.kb.settings):
+            return self.workers.search(reader, self.kb.settings, asked)
+        key = reader.serial, str(asked.pipeline), asked.query, asked.access, *asked[3:6]
+        findings = self._findings.get(key)
+        if findings is None:
+            findings = self._findings.put(key, reader.find(*asked[:6]))
+        return findings.result(asked.min_confidence, asked.confidence)
 
     def warm(self) -> None:
         """Searches once with the bundled parts, so that the first visitor does not wait for them to load. Stages that
@@ -170,7 +230,7 @@ class Service:
         with contextlib.suppress(SurefindError):
             here = [retriever for retriever in self.kb.pipeline().retrieve if declared(retriever).runs_here]
             if here:
-                effort = self.kb.settings.confidence
+                effort = self.kb.settings.effort(person=True)
                 self.kb.reader().search("first", Access.public(), Pipeline(tuple(here[-1:])), 1, confidence=effort)
 
     def readable(self, caller: Caller) -> set[str]:
@@ -188,19 +248,27 @@ class Service:
             return self.kb.reload()
         finally:
             if self.kb.settings is not before:
-                self.cache = self._empty_cache()
+                self.cache, self._findings = self._empty_cache(), BoundedCache(_MAX_FINDINGS)
                 with self._lock:
                     self._readers = BoundedCache(_MAX_READERS)
 
     async def _job_ended(self, kind: str, state: str) -> None:
         """Uses the settings that a job wrote, or that were waiting for the indexes that it built, and opens the
         generation that it made: who reads that a job is done sees what it did."""
-        if state == "finished" and kind in ("sync", "adopt", "publish", "retire"):
+        if state == "finished" and kind in ("sync", "adopt", "publish", "retire", "complete"):
             try:
                 await self.work(self.reload)
                 await self.work(self.kb.refresh)
             except SurefindError as error:
                 LOG.warning("The new settings are not used yet: %s", error)
+            if kind != "complete":  # it may have ended because another process does the same
+                await self.complete()
+
+    async def complete(self) -> None:
+        """Goes on with the indexes that documents still wait for, in a job with a low priority."""
+        with contextlib.suppress(SurefindError):
+            if self.kb.settings.store.backend == "local" and await self.work(lambda: bool(incomplete(self.kb))):
+                await self.jobs.start(_SERVER, "complete", {})
 
     def _remember(self, reader: Searcher, settings: Settings) -> None:
         """Keeps a reader open, unless the settings have changed since it was asked for: it knows their access rules."""
@@ -214,7 +282,12 @@ class Service:
             view = self.reader().view
         except NothingIndexedError:
             return list(self.kb.settings.known)
-        return [name for name, pipeline in self.kb.settings.known.items() if not view.missing(pipeline.retrieve)]
+        awaited = self.kb.settings.pipelines  # searches go without what these still lack
+        return [
+            name
+            for name, pipeline in self.kb.settings.known.items()
+            if name in awaited or not view.missing(pipeline.retrieve)
+        ]
 
     def pipeline(self, name: str | None, caller: Caller) -> Pipeline:
         """Returns a pipeline by its name. A spec can name files and servers, so only admins may send one."""
@@ -224,6 +297,18 @@ class Service:
         if not caller.may("admin"):
             raise ForbiddenError(f"There is no pipeline of this name. Choices: {', '.join(known)}.")
         return self.kb.pipeline(name)
+
+
+def _asks_server(stage: object) -> bool:
+    """Returns whether a retriever or reranker may wait for another server: for a model, or for a whole reranker."""
+    about = declared(stage)
+    remote = not about.runs_here and (about.server is not None or hasattr(stage, "model"))
+    return remote or (about.inner is not None and _asks_server(about.inner))
+
+
+def _turns(what: str, places: int, per_caller: int) -> Turns:
+    """Returns places of which one is kept for other callers, if there are several."""
+    return Turns(what, places, max(1, places - 1), "queue", per_caller)
 
 
 def _readable(reader: Searcher, caller: Caller) -> set[str]:

@@ -26,7 +26,7 @@ from surefind.store.parts import Parts, StoredPart
 from surefind.store.rows import Member
 from surefind.store.streamed import StoredChunks
 from surefind.store.table import ChunkTable, Longs
-from surefind.types import IntArray
+from surefind.types import Chunk, IntArray
 
 Opened = TypeVar("Opened", bound=LocalView)
 _EDITED = 1000
@@ -78,6 +78,16 @@ class LocalBackend:
             for retriever in here
             if self._build_one(contents, layout, table, retriever, services, report)
         ]
+
+    def new_chunks(self, contents: Contents, layout: str, retriever: Retriever, services: Services) -> Sequence[Chunk]:
+        table = self._kept(table_key(contents.number, layout), contents)
+        if self._elsewhere(retriever) or self.parts.has(index_key(table.fingerprint, retriever, services)):
+            return []
+        places = np.arange(len(table))
+        for _, earlier in self._earlier(layout, retriever, services):
+            places = np.flatnonzero(self._origin_of(table, earlier) < 0)
+            break
+        return StoredChunks(self.rows, self.rows.layout(layout), table, places)
 
     def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
         if not retrievers:
@@ -240,10 +250,14 @@ class LocalBackend:
         """Returns the parts of the newest index with the same spec and layout."""
         for key, earlier in self._earlier(layout, retriever, services):
             with contextlib.suppress(CorruptIndexError):
-                if self._origin is None or self._origin[0] is not table or self._origin[1] is not earlier:
-                    self._origin = (table, earlier, table.origin(earlier))
-                return self.parts.left(key, len(earlier), self._origin[2])
+                return self.parts.left(key, len(earlier), self._origin_of(table, earlier))
         return []
+
+    def _origin_of(self, table: ChunkTable, earlier: ChunkTable) -> IntArray:
+        """Returns the place of each chunk in an earlier table, or -1."""
+        if self._origin is None or self._origin[0] is not table or self._origin[1] is not earlier:
+            self._origin = (table, earlier, table.origin(earlier))
+        return self._origin[2]
 
     def _reuse(self, layout: str, table: ChunkTable, retriever: Retriever, services: Services) -> Reuse | None:
         """Returns the newest index with the same spec and layout, and the place of each chunk in it."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import iterate_in_threadpool
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from surefind.answer.answering import answer, steps
@@ -47,15 +46,19 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
         "pipeline": pipeline, "quote": wanted.quote, "min_confidence": wanted.min_confidence
     }  # fmt: skip
     if wanted.stream:
-        found = steps(service.kb, wanted.query, caller.access(), **options)
-        return StreamingResponse(_events(found, caller, request.state.id), media_type="text/event-stream")
-    made = await service.work(lambda: answer(service.kb, wanted.query, caller.access(), **options))
+        made_steps = service.answer_stream(
+            caller, pipeline, wanted.quote, lambda: steps(service.kb, wanted.query, caller.access(), **options)
+        )
+        return StreamingResponse(_events(made_steps, caller, request.state.id), media_type="text/event-stream")
+    made = await service.answer_apart(
+        request, caller, pipeline, wanted.quote, lambda: answer(service.kb, wanted.query, caller.access(), **options)
+    )
     return JSONResponse(shown_to(caller, made.to_dict()))
 
 
-async def _events(made: Iterator[AnswerStep], caller: Caller, request_id: str) -> AsyncIterator[str]:
+async def _events(made: AsyncIterator[AnswerStep], caller: Caller, request_id: str) -> AsyncIterator[str]:
     try:
-        async for step in iterate_in_threadpool(made):
+        async for step in made:
             yield f"event: {step.kind}\ndata: {json.dumps(_data(step, caller), ensure_ascii=False)}\n\n"
     except SurefindError as error:  # the answer has begun, so its status cannot change
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)

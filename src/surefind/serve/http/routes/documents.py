@@ -127,6 +127,9 @@ async def upload(
 
     return asdict(
         await service.work_apart(
-            "upload", request, caller, lambda: service.kb.drafts.add_bytes(name, data, document, caller.name)
+            "upload",
+            request,
+            caller,
+            lambda: service.kb.drafts.add_bytes(name, data, document, caller.name, access=caller.access()),
         )
     )

@@ -9,18 +9,21 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from surefind.disk.records import to_json
 from surefind.errors import NotFoundError
 from surefind.exam.keeping import keep
 from surefind.exam.model import query_to_json
 from surefind.exam.store import ExamStore
+from surefind.serve.http.answers import as_json
 from surefind.serve.http.preview import seen_questions
 from surefind.serve.http.service import Served
 from surefind.study.archive import saved_report, saved_reports
 
 router = APIRouter(tags=["exams and reports"])
 _NAME = re.compile(r"[\w.@ :+-]{1,200}")
+_JSON: dict[int | str, dict[str, Any]] = {200: {"content": {"application/json": {}}}}
 
 
 @router.get("/v1/exams", summary="List exams")
@@ -38,23 +41,23 @@ async def exams(request: Request, service: Served) -> dict[str, Any]:
             )
         return {"exams": rows}
 
-    return await service.work(read)
+    return await service.work_apart("report", request, caller, read)
 
 
-@router.get("/v1/exams/{name}", summary="Read an exam")
-async def exam(name: str, request: Request, service: Served) -> dict[str, Any]:
+@router.get("/v1/exams/{name}", summary="Read an exam", responses=_JSON)
+async def exam(name: str, request: Request, service: Served) -> Response:
     """Returns the questions of an exam whose gold passages the caller may read."""
     caller = await service.caller(request, "review")
 
-    def read() -> dict[str, Any]:
+    def read() -> bytes:
         store = ExamStore(service.kb.data / "exams")
         if name not in store.names():
             raise NotFoundError(f"There is no exam {name!r}.")
         exam = store.load(name)
         queries = [query_to_json(query) for query in seen_questions(exam, service, caller)]
-        return {"name": name, "version": exam.version, "questions": queries}
+        return as_json({"name": name, "version": exam.version, "questions": queries})
 
-    return await service.work(read)
+    return _json(await service.work_apart("report", request, caller, read))
 
 
 class KeepRequest(BaseModel):
@@ -88,11 +91,11 @@ async def reports(request: Request, service: Served) -> dict[str, Any]:
                 rows.append({"id": one.id, "exam": one.title, "audience": one.audience, **about, **wrong})
         return {"reports": rows}
 
-    return await service.work(read)
+    return await service.work_apart("report", request, caller, read)
 
 
-@router.get("/v1/reports/{report_id}", summary="Read a report")
-async def report(report_id: str, request: Request, service: Served) -> dict[str, Any]:
+@router.get("/v1/reports/{report_id}", summary="Read a report", responses=_JSON)
+async def report(report_id: str, request: Request, service: Served) -> Response:
     """Returns a benchmark report as `surefind bench --json` writes it, with questions and passages of the documents
     that the caller may read now."""
     caller = await service.caller(request, "review")
@@ -100,9 +103,13 @@ async def report(report_id: str, request: Request, service: Served) -> dict[str,
     if not _NAME.fullmatch(report_id):
         raise NotFoundError("There is no report of this name.")
 
-    def read() -> dict[str, Any]:
+    def read() -> bytes:
         saved = saved_report(service.kb.data, caller.groups, "benchmark", report_id, lambda: service.readable(caller))
-        report: dict[str, Any] = to_json(saved[1])
-        return report
+        return as_json(to_json(saved[1]))
 
-    return await service.work(read)
+    return _json(await service.work_apart("report", request, caller, read))
+
+
+def _json(body: bytes) -> Response:
+    """Returns JSON that was written in a thread: a report may have megabytes."""
+    return Response(body, media_type="application/json")

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from surefind.access import Access
 from surefind.errors import QueryError
 from surefind.search.extent import Extent
+from surefind.search.pipeline import Pipeline
 from surefind.search.reader import MAX_K, RequestedSearch
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.guard import same_origin
@@ -40,7 +41,7 @@ class SearchRequest(BaseModel):
     text: str = Field("parent", max_length=20, description="`parent`, `passage` or `window=N`.")
     max_chars: int | None = Field(None, description="Cut each text around its best sentence.")
     confidence: Effort | None = Field(
-        None, description="How to find out how sure the search is; the setting `confidence` by default."
+        None, description="How to find out how sure the search is; `quick` unless the settings say otherwise."
     )
     min_confidence: float | None = Field(
         None, ge=0, le=1, description="Return no hits if it is less likely than this that the first one answers."
@@ -65,13 +66,21 @@ async def search_json(wanted: Annotated[SearchRequest, Body()], request: Request
 
 async def answer(wanted: SearchRequest, request: Request, service: Service) -> Response:
     caller = await service.caller(request, "read")
-    body, result, access = await service.work(lambda: _search(service, caller, wanted))
+    pipeline = service.pipeline(wanted.pipeline, caller)
+    effort = wanted.confidence or service.kb.settings.effort()
+
+    def do() -> tuple[bytes, SearchResult, Access]:
+        return _search(service, caller, wanted, pipeline, effort)
+
+    body, result, access = await service.search_apart(request, caller, pipeline, effort, do)
     kept = service.kb.settings.keep_queries and same_origin(request.headers)
     task = BackgroundTask(service.kb.queries.keep, result, access) if kept else None
     return Response(body, media_type="application/json", background=task)
 
 
-def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[bytes, SearchResult, Access]:
+def _search(
+    service: Service, caller: Caller, wanted: SearchRequest, pipeline: Pipeline, effort: Effort
+) -> tuple[bytes, SearchResult, Access]:
     """Returns the JSON of the answer, and the result."""
     settings = service.settings
     if len(wanted.query) > settings.max_query:
@@ -80,10 +89,9 @@ def _search(service: Service, caller: Caller, wanted: SearchRequest) -> tuple[by
     if k > settings.max_k:
         raise QueryError(f"k may be {settings.max_k} at most, not {k}.")
     reader = service.reader_for(caller, wanted.generation)
-    pipeline, access = service.pipeline(wanted.pipeline, caller), caller.access(wanted.where)
+    access = caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
-    effort = wanted.confidence or service.kb.settings.confidence
     asked = RequestedSearch(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
     answer = service.search(reader, asked)
     return answer.json_for(caller, next=_next(wanted, k, answer.result)), answer.result, access

@@ -35,6 +35,7 @@ from surefind.store.backends.milvus.view import MilvusView, check_complete
 from surefind.store.catalogue import Catalogue
 from surefind.store.table import ChunkTable
 from surefind.store.versions import batched
+from surefind.types import Chunk
 
 _BATCH = 500
 """Rows in one call."""
@@ -83,6 +84,9 @@ class MilvusBackend:
 
     def uncut(self, contents: int, layout: str) -> list[int]:
         return self._local.uncut(contents, layout)
+
+    def new_chunks(self, contents: Contents, layout: str, retriever: Retriever, services: Services) -> Sequence[Chunk]:
+        return self._local.new_chunks(contents, layout, retriever, services)
 
     def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
         self._local.check_ahead(contents, layout, retrievers, services)

@@ -1,0 +1,105 @@
+"""Starts every program that Surefind starts, in a process that notes Python code after a fork: `forkless.py NOTE HOW`.
+
+`NOTE` is a file that a callback of `os.register_at_fork` writes to: Python code ran between a fork and its exec. `HOW`
+is what is started. A fork writes to it too, so that the test can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from surefind import KnowledgeBase
+from surefind.files._git_program import git
+from surefind.files.limits import FileLimits
+from surefind.files.readers import Readers
+from surefind.serve.auth.caller import Caller
+from surefind.serve.cli import open as opening
+from surefind.serve.http.jobs import Jobs
+from surefind.serve.http.metrics import Metrics
+from surefind.serve.http.search_workers import WorkerProcess
+from surefind.write.children import Child
+
+FOLDER = Path(tempfile.mkdtemp())
+
+
+def a_fork() -> None:
+    pid = os.fork()
+    if not pid:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def a_subprocess_of_uvloop() -> None:
+    async def run() -> None:
+        await (await asyncio.create_subprocess_exec("true")).wait()
+
+    uvloop().run(run())
+
+
+def uvloop() -> Any:
+    import uvloop
+
+    return uvloop
+
+
+async def job() -> None:
+    async def ended(*_: object) -> None: ...
+
+    jobs = Jobs(FOLDER, Metrics(), ended)
+    made = await jobs.start(Caller("ada", frozenset({"admin"}), frozenset()), "sync", {})
+    while not made.ended:
+        await asyncio.sleep(0.01)
+    assert made.state in ("finished", "failed"), made
+    await jobs.close()
+
+
+def a_job() -> None:
+    asyncio.run(job())
+
+
+def a_job_of_uvloop() -> None:
+    uvloop().run(job())
+
+
+def a_reader_of_files() -> None:
+    Child(FileLimits(), Readers()).end()
+
+
+def a_search_process() -> None:
+    KnowledgeBase.open(FOLDER)
+    WorkerProcess(FOLDER).stop()
+
+
+def git_program() -> None:
+    git(FOLDER, "version", limits=FileLimits())
+
+
+def an_editor() -> None:
+    place = (FOLDER / "a.md", 3, "")
+    with (
+        mock.patch.object(opening, "_find", lambda *_: place),
+        mock.patch.object(sys.stdout, "isatty", lambda: True),
+        mock.patch.dict(os.environ, VISUAL="true", EDITOR="true"),
+    ):
+        opening.open_file("a.md", kb=FOLDER)
+
+
+WAYS = {
+    function.__name__: function
+    for function in (
+        a_fork, a_subprocess_of_uvloop, a_job, a_job_of_uvloop, a_reader_of_files, a_search_process, git_program,
+        an_editor,
+    )
+}  # fmt: skip
+
+if __name__ == "__main__":
+    note = Path(sys.argv[1])
+    os.register_at_fork(after_in_child=lambda: note.write_text("Python code ran after a fork"))
+    assert subprocess  # the callback is not called by what `subprocess` starts
+    WAYS[sys.argv[2]]()
