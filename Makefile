@@ -9,7 +9,8 @@
 # make browser       the tests that drive the pages with a real Chromium, which must be installed
 # make walk          every command of every page of the documentation
 # make growth        the tests that time grows with the size of the input, and not with its square
-# make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs (about four hours)
+# make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs, 1,000 jobs (about four hours)
+# make dist          build both wheels, and install them in an empty environment
 # make lock          write constraints.txt again, with the newest versions
 PYTHON ?= python3
 PYTHONS ?= 3.11 3.12 3.13 3.14
@@ -30,7 +31,7 @@ endif
 ENVIRONMENT := PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/environment.sh
 
 .PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs pythons frameworks milvus ray browser \
-  growth walk faults lock clean
+  growth walk faults lock dist clean
 
 demo: $(READY)
 	$(BIN)/surefind demo demo
@@ -105,6 +106,7 @@ faults: $(DEV)
 	$(BIN)/python benchmarks/faults/kill.py --kills 200 --seed 1
 	$(BIN)/python benchmarks/faults/damage.py --each 1000 --seed 1
 	$(BIN)/python benchmarks/faults/fuzz.py --cases 1000000 --seed 1
+	$(BIN)/python benchmarks/faults/freeze.py --jobs 1000
 
 # One file for every platform and every Python from 3.11. hatchling and editables build the two packages, uv installs them.
 lock:
@@ -129,6 +131,15 @@ $(READY): $(REQUIREMENTS)
 
 $(DEV): $(REQUIREMENTS)
 	$(call install,dev,$(READY) $(DEV))
+
+# Builds both wheels, and installs them in an empty environment.
+dist:
+	rm -rf dist .venv-dist
+	$(PYTHON) -m venv .venv-dist
+	.venv-dist/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./models .
+	PIP_CONSTRAINT=$(CONSTRAINTS) .venv-dist/bin/python -m pip install --quiet --disable-pip-version-check \
+	  dist/surefind_models-*.whl "$$(ls dist/surefind-*.whl)[formats,serve]"
+	cd / && $(CURDIR)/.venv-dist/bin/surefind --version
 
 clean:
 	rm -rf .venv .venv-* demo

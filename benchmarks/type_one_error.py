@@ -55,7 +55,7 @@ def announces(scores: NDArray[np.float64], clusters: NDArray[np.int64]) -> tuple
         intervals=intervals,
         held_out_intervals=intervals,
         latency={},
-        recommendation=None,
+        advice=None,
     )
     winner = len(verdict.ties) < len(names) - 1
     return any(c.significant for c in comparisons), winner, winner or "significantly better" in verdict.text

@@ -165,7 +165,7 @@ class Walk:
         ada.goto("/reports")
         self.look(ada)
         ada.get_by_text("Adopt another row").click()
-        ada.get_by_label("Configuration", exact=True).select_option("careful")
+        ada.get_by_label("Configuration", exact=True).select_option("BM25")
         self.press(ada, "Adopt")
         self.follow(ada, "See the result")
         self.look(ada)

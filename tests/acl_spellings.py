@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 BOM = "\ufeff"
 NBSP = "\u00a0"
@@ -79,6 +80,35 @@ BLOCKS = {
     "twice, a mapping first": "acl: {read: hr}\nacl: [public]",
     "merged and written": "base: &base\n  acl: [hr]\n<<: *base\nacl: [public]",
     "twice in a flow mapping": "{acl: [hr], acl: [public]}",
+    "a Cyrillic letter": "\u0430cl: [hr]",
+    "Cyrillic letters": "\u0430\u0441\u04cf: [hr]",
+    "a Cyrillic letter in capitals": "\u0410CL: [hr]",
+    "Greek letters": "\u03b1\u03f2l: [hr]",
+    "Cherokee letters": "\uab7a\uabaf\uabae: [hr]",
+    "mathematical letters": "\U0001d41a\U0001d41c\U0001d425: [hr]",
+    "letters in circles": "\u24d0\u24d2\u24db: [hr]",
+    "an accent": "\u00e1cl: [hr]",
+    "an accent on its own": "a\u0301cl: [hr]",
+    "a stroke": "ac\u0142: [hr]",
+    "a hook": "a\u0188l: [hr]",
+    "small capitals": "\u1d00\u1d04\u029f: [hr]",
+    "a capital I": "acI: [hr]",
+    "a Cyrillic letter in the plural": "\u0430cls: [hr]",
+    "a Cyrillic letter in access_list": "\u0430ccess_list: [hr]",
+    "a quoted Cyrillic letter": '"\\u0430cl": [hr]',
+    "a Cyrillic letter beside public": "acl: [public]\n\u0430cl: [hr]",
+    "a binary key": "!!binary YWNs: [hr]",
+    "a binary key beside public": "acl: [public]\n!!binary YWNs: [hr]",
+    "a binary key before public": "!!binary YWNs: [hr]\nacl: [public]",
+    "a binary key twice": "!!binary YWNs: [hr]\n!!binary YWNs: []",
+    "a binary key in metadata": "metadata: {!!binary YWNs: [hr]}",
+    "a binary value": "acl: !!binary aHI=",
+    "a binary group": "acl: [!!binary aHI=]",
+    "a text with a tag": "!!str acl: [hr]",
+    "in a list": "access: [acl: [hr]]",
+    "in a list of a list": "access: [[{x: 1, acl: [hr]}]]",
+    "in pairs": "access: !!pairs [acl: [hr]]",
+    "in an ordered mapping": "access: !!omap [acl: [hr]]",
     "in a repeated mapping": "acl: [hr]\nmetadata: {a: 1}\nacl: [public]\nmetadata: {b: 1}",
 }
 """Spellings inside a YAML block that is opened and closed correctly."""
@@ -139,6 +169,18 @@ PAGES = {
     "two lists": '<meta name="acl" content="hr"><meta name="acl" content="board">',
     "the plural": '<meta name="acls" content="hr">',
     "a comment": "<!-- acl: hr -->",
+    "a name twice": '<meta name="acl" name="x" content="hr">',
+    "a name twice, the list last": '<meta name="x" name="acl" content="hr">',
+    "a name in three ways": '<meta name="x" NAME="y" nAmE="acl" content="hr">',
+    "a content twice": '<meta name="acl" content="public" content="hr">',
+    "a content twice, public last": '<meta name="acl" content="hr" content="public">',
+    "an empty content first": '<meta name="acl" content="" content="hr">',
+    "a property twice": '<meta property="x" property="acl" content="hr">',
+    "a name and another attribute": '<meta name="x" id="acl" content="hr">',
+    "a Cyrillic letter": '<meta name="\u0430cl" content="hr">',
+    "an entity": '<meta name="&#x430;cl" content="hr">',
+    "an accent": '<meta name="\u00e1cl" content="hr">',
+    "a capital I": '<meta name="acI" content="hr">',
     "public last": '<meta name="acl" content="hr"><meta name="acl" content="public">',
     "public first": '<meta name="acl" content="public"><meta name="ACL" content="hr">',
 }
@@ -150,6 +192,11 @@ RECORDS: dict[str, object] = {
     "upper case beside null": {"text": "salary", "acl": None, "ACL": ["hr"]},
     "in metadata": {"text": "salary", "metadata": {"acl": ["hr"]}},
     "deeper": {"text": "salary", "meta": {"access": {"acl": ["hr"]}}},
+    "a Cyrillic letter": {"text": "salary", "\u0430cl": ["hr"]},
+    "a Cyrillic letter beside public": {"text": "salary", "acl": ["public"], "\u0430cl": ["hr"]},
+    "an accent": {"text": "salary", "\u00e1cl": ["hr"]},
+    "a capital I": {"text": "salary", "acI": ["hr"]},
+    "a Cyrillic letter in the plural": {"text": "salary", "\u0430cls": ["hr"]},
     "null in metadata": {"text": "salary", "acl": ["hr"], "metadata": {"acl": None}},
     "the plural": {"text": "salary", "acls": ["hr"]},
     "a mapping": {"text": "salary", "acl": {"read": ["hr"]}},
@@ -188,9 +235,14 @@ def _mail(head: str, body: str) -> str:
 
 
 def _zipped(name: str, content: str) -> bytes:
+    return _archive([(name, content)])
+
+
+def _archive(members: Sequence[tuple[str, str]]) -> bytes:
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr(name, content)
+    with zipfile.ZipFile(made, "w") as archive, warnings.catch_warnings(action="ignore"):
+        for name, content in members:
+            archive.writestr(name, content)
     return made.getvalue()
 
 
@@ -249,6 +301,7 @@ def _ways() -> Iterator[tuple[str, str, str | bytes]]:
     yield "code: a comment", "a.py", '# acl: [hr]\nsalary = "grades"\n'
     yield "code: a docstring", "a.py", f'"""\n{_front(ACL)}"""\n'
     yield "csv: a column", "a.csv", "name,acl,salary\nAda,hr,7\n"
+    yield "csv: a column with a Cyrillic letter", "a.csv", "name,\u0430cl,salary\nAda,hr,7\n"
     yield "csv: front matter", "a.csv", f"---\n{ACL}\n---\nname,salary\nAda,7\n"
     yield "csv: a comment", "a.csv", f"# {ACL}\nname,salary\nAda,7\n"
     yield "mail: a header", "a.eml", _mail("ACL: hr\n", "salary")
@@ -259,6 +312,15 @@ def _ways() -> Iterator[tuple[str, str, str | bytes]]:
     yield "notebook: metadata of a cell", "a.ipynb", _notebook(_cell("markdown", "# Pay", acl=["hr"]), {})
     yield "notebook: a raw cell", "a.ipynb", _notebook(_cell("raw", f"---\n{ACL}\n---"), {})
     yield "notebook: a Markdown cell", "a.ipynb", _notebook(_cell("markdown", f"---\n{ACL}\n---\n# Pay"), {})
+    listed = _front(ACL)
+    for way, members in {
+        "public last": (("a.md", listed), ("a.md", BODY)),
+        "public first": (("a.md", BODY), ("a.md", listed)),
+        "a dot before": (("a.md", BODY), ("./a.md", listed)),
+        "two slashes": (("x//a.md", listed), ("x/a.md", BODY)),
+        "three times": (("a.md", BODY), ("a.md", listed), ("a.md", BODY)),
+    }.items():
+        yield f"zip: a member twice: {way}", "a.zip", _archive(members)
     yield "zip: a member", "a.zip", _zipped("a.md", _front(ACL))
     yield "zip: a member after a blank line", "a.zip", _zipped("a.md", "\n" + _front(ACL))
 

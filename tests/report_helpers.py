@@ -22,7 +22,7 @@ def row(name: str, spec: str = "bm25", layout: str = "", aliases: tuple[str, ...
     made = ReportRow(
         name=name, aliases=aliases, pipeline=name, spec=str(Pipeline.parse(spec)), layout=layout,
         measures={"nDCG@10": Interval(0.5, 0.4, 0.6)}, letters="a", latency_ms=TIMING, calls=0.0, cost_per_1k=0.0,
-        families={}, bands={}, index_bytes=1000, reranking=(), chunks=10, ingest_s_per_doc=None, held_out={}, asked=0,
+        families={}, bands={}, index_bytes=1000, reranking=(), chunks=10, ingest_s_per_doc=None, held_out={},
         scores=(),
     )  # fmt: skip
     return replace(made, **more)
@@ -40,7 +40,7 @@ def bench_report(*rows: ReportRow, **more: Any) -> BenchReport:
         "primary": "nDCG@10", "confidence": 0.95, "compares_layouts": any(one.layout for one in rows), "rows": rows,
         "query_ids": (),
         "query_texts": (), "query_documents": (), "query_clusters": (), "winner": names[0], "ties": (),
-        "recommended": names[0], "recommendation": None, "verdict": "Recommendation: it.", "comparisons": (),
+        "recommended": names[0], "recommendation": None, "verdict": "Use it.", "details": (), "comparisons": (),
         "leakage": None, "alpha_sweep": None, "memory_bytes": 1, "problems": (),
         "queries": (), "chunks": (), "learned": (), "model_checks": (),
     }  # fmt: skip

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "/sign-in": "test_the_page_to_sign_in",
     "/static/{name}": "a file",
     "/sure": "a part of the search page",
+    "/picture": "a file",
     "/drafts/{number}/comment": "a part of the review page, which is opened there",
     "/settings/models": "a part of the settings",
     "/graph/map": "drawn by the script of bench, whose pages test_page_layout.py opens",

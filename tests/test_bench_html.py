@@ -52,7 +52,7 @@ def report(text: str = "CTR filing deadline", **more: Any) -> BenchReport:
     question = SampledQuestion(id="q1", text=text, family="f", overlap=None, gold=(), results=((1.0, 1, (0,), (1,)),))
     chunk = QuotedChunk(text, text, (text,), text)
     made = row(text, aliases=(text,), **more)
-    return bench_report(replace(made, spec=text), verdict=text, queries=(question,), chunks=(chunk,))
+    return bench_report(replace(made, spec=text), verdict=text, details=(text,), queries=(question,), chunks=(chunk,))
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -85,7 +85,7 @@ def test_blends_are_compared_for_one_reading(home: Home, model: str, monkeypatch
     read: list[int] = []
     run = rerank_onnx.OnnxCrossEncoder._run
     monkeypatch.setattr(rerank_onnx.OnnxCrossEncoder, "_run", lambda self, pair: read.append(1) or run(self, pair))
-    monkeypatch.setattr(Bench, "latency", lambda self, plan, before: [Timing(1.0, 1.0, 1.0, 1.0, 1.0, {})] * 4)
+    monkeypatch.setattr(Bench, "latency", lambda self, plan: [Timing(1.0, 1.0, 1.0, 1.0, 1.0, {})] * 4)
     texts = ["bm25", f"bm25 >> cross_encoder(model={model}, blend=[0, 0.5, 1])"]
     with home.open() as kb:
         report = run_bench(kb, plan_of(*texts), "").report

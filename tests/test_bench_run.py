@@ -452,7 +452,10 @@ def test_markdown_tables_have_as_many_cells_in_every_row(finished: Finished) -> 
 
 def test_markdown_says_the_verdict_and_the_command(finished: Finished) -> None:
     text = markdown(finished.report)
-    assert all(line in text for line in finished.report.verdict.split("\n")) and "$ surefind bench\n" in text
+    assert (
+        all(line in text for line in (*finished.report.verdict.split("\n"), *finished.report.details))
+        and "$ surefind bench\n" in text
+    )
 
 
 @pytest.fixture

@@ -16,12 +16,13 @@ from surefind.bench.check import CheckResult, check_report, read_baseline, save_
 from surefind.bench.recommendation import recommend
 from surefind.bench.report import BenchReport
 from surefind.bench.timing import Timing
-from surefind.bench.verdict import Verdict, decide
+from surefind.bench.verdict import Verdict, _price, decide, fastest
 from surefind.disk.sealed import read_sealed, write_sealed
 from surefind.errors import UsageError
 from surefind.exam.model import ExamQuery
 from surefind.measure.statistics import Interval, bootstrap, compare_all
 from surefind.search.pipeline import Pipeline
+from surefind.settings.template import BUILT_IN
 
 RNG = np.random.default_rng(7)
 BASE = RNG.random(80)
@@ -64,9 +65,12 @@ def noisy(shift: float, seed: int) -> NDArray[np.float64]:
 def test_clear_winner_has_no_ties() -> None:
     found = verdict([1, 1, 1], noisy(0, 1), noisy(0.5, 2), noisy(0, 3))
     assert (found.winner, found.ties, found.recommended) == (1, (), 1)
-    first, sure, exam = found.text.split("\n")
-    assert first == "Recommendation: b."
-    assert sure.startswith("The probability is more than 99% that no configuration of this table is better")
+    assert found.text.split("\n") == [
+        "Use b.",
+        "With more than 99% probability nothing in this table is better than b by more than 1.5 points on real "
+        "questions.",
+    ]
+    exam = found.details[-1]
     assert exam.startswith("On this exam: b is best (nDCG@10 ")
     assert "It is significantly better than all 2 others." in exam
 
@@ -74,8 +78,10 @@ def test_clear_winner_has_no_ties() -> None:
 def test_faster_configuration_that_is_as_good_is_taken() -> None:
     found = verdict([50.0, 10.0], BASE, BASE)
     assert found.recommended == 1
-    assert found.text.startswith("Recommendation: b. By what is known, a is best on real questions; b is as good (the")
-    assert "and a search with a takes more than twice as long as with b." in found.text
+    first, sure = found.text.split("\n")
+    assert first == "Use b." and sure.startswith("With ")
+    assert "probability a, whose searches take more than twice as long as with b, is not better than b by" in sure
+    assert found.details[0].startswith("a is expected to score 0.1 points of nDCG@10 more than b, and a search takes")
 
 
 @pytest.mark.parametrize("load", [1.0, 1.3, 4.0])
@@ -117,6 +123,30 @@ def test_latency_within_the_noise_of_timings_is_not_lower() -> None:
     assert verdict([80.0, 50.0], BASE, BASE, noise=16).recommended == 0
 
 
+@pytest.mark.parametrize("took", [6.0, 90.0, 110.0, 700.0])
+def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float) -> None:
+    specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
+    queries = [ExamQuery(str(i), "?", ()) for i in range(len(BASE))]
+    before = np.full(len(BASE), 0.5)
+    found = recommend(specs, np.column_stack([before, before]), queries)
+    times = {i: Timing(p50, p50, p50, p50, p50, {}) for i, p50 in enumerate((5.0, took))}
+    assert found.best == 1 and fastest(found, times, [False, True]) == 0
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(0.0, 0), (0.4, 1)])
+def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> None:
+    specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
+    queries = [ExamQuery(str(i), "?", ()) for i in range(len(BASE))]
+    before = np.full(len(BASE), 0.5)
+    found = recommend(specs, np.column_stack([before, before + gain]), queries)
+    times = {i: Timing(p50, p50, p50, p50, p50, {}) for i, p50 in enumerate((5.0, 700.0))}
+    reranked = [False, True]
+    assert found.best == 1 and fastest(found, times, reranked) == chosen
+    text = _price(list(BUILT_IN), found, chosen, times, reranked)
+    assert text.startswith("careful is expected to score ") and "more than ten times as long" in text
+    assert ("surefind use careful" in text) == (chosen == 0)
+
+
 @pytest.mark.parametrize("first", [40.0, 42.0, 44.0])
 def test_of_rows_that_are_about_as_fast_the_better_one_is_taken(first: float) -> None:
     assert verdict([100.0, first, 42.0], BASE + 0.002, BASE + 0.001, BASE).recommended == 1
@@ -128,7 +158,7 @@ def test_without_latencies_the_best_is_taken() -> None:
 
 def test_too_few_questions_are_called_too_few() -> None:
     found = verdict([1.0] * 6, *(noisy(0.0, seed)[:30] for seed in range(6)))
-    assert re.search(r"About \d+ more would tell [a-f] from [a-f]\.", found.text)
+    assert re.search(r"About \d+ more real questions would tell [a-f] from [a-f]\.", found.details[0])
 
 
 def test_single_contender_is_not_called_best() -> None:
@@ -138,16 +168,16 @@ def test_single_contender_is_not_called_best() -> None:
 
 
 def test_winner_that_beats_nobody_is_not_called_better() -> None:
-    assert "but its lead is not significant" in verdict([1, 1], BASE, BASE).text
+    assert "but its lead is not significant" in verdict([1, 1], BASE, BASE).details[-1]
 
 
 def test_verdict_says_what_picking_on_one_half_gives_on_the_other() -> None:
     found = verdict([1, 1], noisy(0.5, 1), noisy(0, 2))
-    assert "The best on one half of the questions, a, scores" in found.text
+    assert "The best on one half of the questions, a, scores" in found.details[-1]
 
 
 def test_long_list_of_ties_is_cut() -> None:
-    assert "b, c, d, e and 1 more" in verdict([1] * 6, *[BASE] * 6).text
+    assert "b, c, d, e and 1 more" in verdict([1] * 6, *[BASE] * 6).details[-1]
 
 
 # ---------------------------------------------------------------- the gate
@@ -158,7 +188,7 @@ def report(
 ) -> BenchReport:
     count = len(scores)
     measures = {primary: Interval(0.5, 0.4, 0.6)}
-    made = row(name, aliases=tuple(aliases), measures=measures, scores=tuple(scores.tolist()), asked=count)
+    made = row(name, aliases=tuple(aliases), measures=measures, scores=tuple(scores.tolist()))
     return bench_report(
         primary=primary,
         rows=(made,),
@@ -275,5 +305,5 @@ def test_baseline_of_another_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     save_baseline(report(BASE), path)
     write_sealed(path, {**read_sealed(path), "format": 0})
-    with pytest.raises(UsageError, match=r"its format is 0, not 1.*Write a baseline with: surefind bench --save FILE"):
+    with pytest.raises(UsageError, match=r"its format is 0, not 2.*Write a baseline with: surefind bench --save FILE"):
         read_baseline(path)

@@ -6,16 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from exam_helpers import surefind
+from exam_helpers import query, surefind
 from helpers import WORDS, Home
 from http_helpers import serving
 from surefind import Pipeline
-from surefind.bench.comparing import compared
+from surefind.access import Access
+from surefind.bench.comparing import compared, plan_for
+from surefind.bench.left_out import LeftOut, about_left_out
+from surefind.bench.plan import Plan
 from surefind.bench.prior_table import known
+from surefind.exam.model import Exam, Judgment
 from surefind.settings.config import load_settings
 from surefind.settings.template import BUILT_IN
 
 OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
+OWN_READER = '[pipelines.reader]\nretrieve = ["bm25"]\nrerank = ["cross_encoder"]\n'
 CAREFUL = Pipeline.parse(BUILT_IN["careful"])
 PAIR = Pipeline.parse(BUILT_IN["pair"])
 
@@ -48,16 +53,16 @@ def test_a_pipeline_of_the_settings_with_the_same_name_wins(home: Home) -> None:
     found = load_settings(home.folder / "surefind.toml")
     assert str(found.named("careful")).endswith("rrf(k=60.0)")
     with home.open() as kb:
-        (row,) = (one for one in compared(kb, None, [], [], [])[0] if one.name == "careful")
-    assert not row.pipeline.rerank and not row.drawn
+        (row,) = (one for one in compared(kb, None, [], [], []).contenders if one.name == "careful")
+    assert not row.pipeline.rerank
 
 
 def test_search_takes_the_name_and_the_spec_has_it(base: Home) -> None:
     ran = surefind("search", "wire desk", "-p", "careful", "--json", kb=base.folder)
     assert ran.code == 0 and ran.json["hits"][0]["document"] == "b.md"
     with base.open() as kb:
-        rows = compared(kb, None, ["hybrid", BUILT_IN["careful"], "bm25"], [], [])[0]
-    assert [one.name for one in rows] == ["hybrid", "careful", "bm25"] and not any(one.drawn for one in rows)
+        rows = compared(kb, None, ["hybrid", BUILT_IN["careful"], "bm25"], [], []).contenders
+    assert [one.name for one in rows] == ["hybrid", "careful", "bm25"]
 
 
 def test_use_writes_the_name_alone(base: Home) -> None:
@@ -74,11 +79,37 @@ def test_status_lists_them(base: Home) -> None:
     assert "careful = bm25(" in surefind("status", kb=base.folder).out
 
 
-def test_the_default_comparison_has_them_and_asks_the_reranker_a_part(base: Home) -> None:
+def exam_of(count: int) -> Exam:
+    return Exam("staff", tuple(query(str(i), f"wire {i}", Judgment("b.md")) for i in range(count)))
+
+
+def planned(base: Home, count: int, *named: str) -> Plan:
     with base.open() as kb:
-        rows = {one.name: one for one in compared(kb, None, [], [], [])[0]}
-    assert {"hybrid", "careful", "pair", "BM25"} <= rows.keys()
-    assert [name for name, one in rows.items() if one.drawn] == ["careful"]
+        return plan_for(kb, exam_of(count), compared(kb, None, list(named), [], []), Access.owner())
+
+
+def test_the_default_comparison_has_them(base: Home) -> None:
+    plan = planned(base, 100)
+    assert {"hybrid", "careful", "pair", "BM25"} <= {one.name for one in plan.contenders} and not plan.left_out
+
+
+def test_a_reranker_is_asked_every_question_or_is_not_in_the_table(base: Home) -> None:
+    plan = planned(base, 101)
+    assert {"hybrid", "pair"} <= {one.name for one in plan.contenders}
+    assert [one.name for one in plan.left_out] == ["careful"]
+    assert about_left_out(exam_of(101), plan.left_out, ["*"], restricted=True) == (
+        "Not compared: careful. Its reranker would read for each of the 101 questions, about 75 seconds on two cores. "
+        "To add it: surefind bench --exam staff --as '*' -p hybrid -p careful."
+    )
+    named = planned(base, 101, "hybrid", "careful")
+    assert [one.name for one in named.contenders] == ["hybrid", "careful"] and not named.left_out
+
+
+@pytest.mark.parametrize("settings", ['[search]\npipeline = "careful"\n', WORDS + OWN_READER])
+def test_a_reranker_that_somebody_chose_is_asked(base: Home, settings: str) -> None:
+    base.configure(settings)
+    plan = planned(base, 101)
+    assert any(one.pipeline.rerank for one in plan.contenders)
 
 
 def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Path) -> None:
@@ -97,19 +128,25 @@ def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Pa
 def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("surefind.bench.comparing._EMBEDDED", 1)
     with base.open() as kb:
-        rows, _, left_out = compared(kb, None, [], [], [])
-        assert left_out == ("pair",) and "pair" not in [one.name for one in rows]
-        named, _, none = compared(kb, None, ["hybrid", "pair"], [], [])
-        assert [one.name for one in named] == ["hybrid", "pair"] and not none
+        what = compared(kb, None, [], [], [])
+        assert [one.name for one in what.left_out] == ["pair"] and "pair" not in [one.name for one in what.contenders]
+        named = compared(kb, None, ["hybrid", "pair"], [], [])
+        assert [one.name for one in named.contenders] == ["hybrid", "pair"] and not named.left_out
         kb.build_for(PAIR.retrieve)
-        assert compared(kb, None, [], [], [])[2] == ()  # its vectors are there
+        assert compared(kb, None, [], [], []).left_out == ()  # its vectors are there
 
 
 def test_a_report_says_that_the_pair_was_left_out(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("surefind.bench.comparing._EMBEDDED", 1)
     ran = surefind("bench", kb=base.folder)
-    assert ran.code == 0 and "Not compared: pair" in ran.out
-    assert "surefind bench --exam known-item -p hybrid -p pair" in " ".join(ran.out.split())
+    said = " ".join(ran.out.split())
+    assert "Not compared: pair. Its second encoder would read all passages first, about 5 seconds" in said
+    assert "surefind bench --exam known-item -p hybrid -p pair" in said
+
+
+def test_a_report_for_some_says_nothing_about_the_number_of_all_passages() -> None:
+    said = about_left_out(exam_of(2), (LeftOut("pair", 123_456),), (), restricted=True)
+    assert "all passages first, which takes minutes. To add it" in said
 
 
 def test_the_pair_finds_with_both_encoders(base: Home) -> None:

@@ -22,6 +22,7 @@ from surefind.disk.sealed import sealed, unsealed
 from surefind.exam.model import Exam, Judgment
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
+from surefind.search.reader import Searcher
 from surefind.serve.cli import app
 from surefind.store.lock import writer_lock
 
@@ -126,8 +127,17 @@ def test_search_json_has_the_documented_keys(small: Home) -> None:
 def test_search_json_has_no_keys_beyond_the_known(small: Home) -> None:
     """A key more is a promise more: add it here and to the documentation."""
     found = surefind("search", "cash", "--json", kb=small.folder).json
-    sure = {"answered", "confidence", "confidence_from", "confidence_own", "sure", "known_words", "closest"}
-    assert found.keys() == {"query", "pipeline", "hits", "trace", "generation", *sure}
+    sure = {
+        "answered",
+        "confidence",
+        "confidence_from",
+        "confidence_own",
+        "sure",
+        "known_words",
+        "closest",
+        "waiting_for",
+    }
+    assert found.keys() == {"query", "pipeline", "hits", "trace", "generation", "waiting_for", *sure}
     assert found["hits"][0].keys() == HIT | {"metadata"}
 
 
@@ -193,7 +203,7 @@ def test_search_filters_by_front_matter(small: Home) -> None:
 
 
 def test_explaining_leaves_lists_in_specs_as_they_are(small: Home) -> None:
-    ran = surefind("search", "cash", "--retrieve", "ppr(seed=[bm25])", "--explain", kb=small.folder)
+    ran = surefind("search", "cash", "--retrieve", "ppr(seed=[bm25])", "--explain", "--build", kb=small.folder)
     assert "ppr(seed=[bm25], " in ran.out
 
 
@@ -523,10 +533,12 @@ def test_store_of_a_newer_version_exits_3(small: Home) -> None:
     check_complaint(surefind("search", "cash", kb=small.folder), 3, "was written by a newer Surefind .*pip install -U")
 
 
-def test_damaged_index_is_rebuilt_by_the_next_search(small: Home) -> None:
+def test_damaged_index_is_told_by_a_search_and_rebuilt_by_a_sync(small: Home) -> None:
     before = surefind("search", "cash", "--json", kb=small.folder).json["hits"]
     for path in (small.folder / ".surefind" / "indexes").rglob("*.npy"):
         path.write_bytes(path.read_bytes()[:-1] + b"\xff")
+    check_complaint(surefind("search", "cash", kb=small.folder), 3, "surefind sync")
+    assert surefind("sync", kb=small.folder).code == 0
     assert surefind("search", "cash", "--json", kb=small.folder).json["hits"] == before
 
 
@@ -564,7 +576,7 @@ def test_interrupt_exits_130_with_a_sentence(small: Home, monkeypatch: pytest.Mo
     def stop(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(KnowledgeBase, "search", stop)
+    monkeypatch.setattr(Searcher, "find", stop)
     check_complaint(surefind("search", "cash", kb=small.folder), 130, "Stopped. Finished work is kept")
 
 

@@ -35,7 +35,10 @@ def test_a_search_says_that_the_sync_is_running_and_how_far(home: Home, words: t
     home.sync("docs", report=report)
     assert asked[0].returncode == 3 and asked[0].stdout == ""
     assert "surefind: The first sync is still running (process " in asked[0].stderr
-    assert "; Reading: 0 of 2). There is nothing to search before it ends: try again then." in asked[0].stderr
+    assert (
+        "; Reading: 0 of 2). There is nothing to search before the documents are read: try again then."
+        in asked[0].stderr
+    )
     assert surefind("search", "cash", kb=home.folder).code == 0
 
 
@@ -49,7 +52,7 @@ def test_a_catalogue_without_a_generation_is_no_reason_to_say_something_else(hom
     data = home.folder / ".surefind"
     data.mkdir()
     Catalogue(data).close()
-    assert "There is no knowledge base here yet." in surefind("search", "cash", kb=home.folder).err
+    assert "The first sync was stopped" in surefind("search", "cash", kb=home.folder).err
     with writer_lock(data):
         assert "The first sync is still running" in surefind("search", "cash", kb=home.folder).err
 

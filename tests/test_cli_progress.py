@@ -47,7 +47,8 @@ def test_between_there_is_a_line_every_ten_seconds() -> None:
     log = Log()
     for second in range(36):
         log.at(second, "Reading", second, 100)
-    assert log.said[1:] == [f"Reading: {n} of 100 after {n} s" for n in (10, 20, 30)]
+    left = {10: "about 90 seconds", 20: "about 80 seconds", 30: "about 70 seconds"}
+    assert log.said[1:] == [f"Reading: {n} of 100 after {n} s, {text} left" for n, text in left.items()]
 
 
 def test_an_end_that_is_reported_twice_is_said_once() -> None:

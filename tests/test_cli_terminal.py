@@ -30,7 +30,8 @@ def hostile(home: Home) -> Home:
     home.configure(WORDS)
     title = json.dumps(HOSTILE + " title")  # YAML reads what JSON writes
     front = f"---\ntitle: {title}\nkey: {title}\n---\n"
-    home.write("docs/\x1b[31mname\u202e.md", f"{front}# Head {HOSTILE}\n\nalpha {HOSTILE}\n")
+    for name in ("name.md", "\x1b[31mname\u202e.md"):  # no document can have the second name, and a sync lists it
+        home.write(f"docs/{name}", f"{front}# Head {HOSTILE}\n\nalpha {HOSTILE}\n")
     home.write("docs/\x1b]0;broken\x07.json", "{")
     assert surefind("sync", home.docs, kb=home.folder).code == 0
     return home
@@ -101,7 +102,7 @@ def test_only_text_reaches_a_pipe(hostile: Home, words: tuple[str, ...]) -> None
 def test_json_keeps_the_characters_as_escapes(hostile: Home) -> None:
     ran = surefind("search", "alpha", "--json", kb=hostile.folder)
     hit = json.loads(ran.out)["hits"][0]
-    assert hit["title"] == HOSTILE + " title" and hit["document"] == "\x1b[31mname\u202e.md"
+    assert hit["title"] == HOSTILE + " title" and hit["document"] == "name.md"
     assert "\\u202e" in ran.out and "\\u009b" in ran.out and "\\u007f" in ran.out
 
 

@@ -172,7 +172,7 @@ def test_search_uses_the_layout_of_a_row_and_changes_nothing(cut: Home) -> None:
     long = "# Cash\n\n" + "The teller counts cash. " * 200 + "\n\n# Vault\n\n" + "The vault opens. " * 300
     cut.write("docs/c.md", long, age=0)
     cut.sync("docs")
-    ran = surefind("search", "vault", "-p", "whole | fused", "-k", "1", "--json", kb=cut.folder)
+    ran = surefind("search", "vault", "-p", "whole | fused", "-k", "1", "--json", "--build", kb=cut.folder)
     (hit,) = ran.json["hits"]
     assert (hit["document"], hit["start"], hit["end"]) == ("c.md", 0, len(long.rstrip()))
     (other,) = surefind("search", "vault", "-p", "words", "-k", "1", "--json", kb=cut.folder).json["hits"]
@@ -183,7 +183,7 @@ def test_search_uses_the_layout_of_a_row_and_changes_nothing(cut: Home) -> None:
 @pytest.mark.usefixtures("toys")
 def test_search_asks_no_language_model_to_cut_documents(cut: Home) -> None:
     save_report(cut.folder, "paid", row("with context", "bm25", "whole + asks_context"))
-    ran = surefind("search", "cash", "-p", "with context", kb=cut.folder)
+    ran = surefind("search", "cash", "-p", "with context", "--build", kb=cut.folder)
     refused(ran, 2, "asks a language model about each of them", "`surefind use` estimates the cost")
 
 
@@ -196,7 +196,7 @@ def test_layout_that_costs_money_is_adopted_only_with_consent(cut: Home) -> None
 
 
 def test_fuser_of_a_row_can_be_replaced_and_its_layout_stays(cut: Home) -> None:
-    ran = surefind("search", "cash", "-p", "whole | fused", "--fuse", "combsum", "--json", kb=cut.folder)
+    ran = surefind("search", "cash", "-p", "whole | fused", "--fuse", "combsum", "--json", "--build", kb=cut.folder)
     assert ran.json["pipeline"].endswith(">> combsum") and ran.json["hits"][0]["start"] == 0
 
 
@@ -380,7 +380,7 @@ def test_failed_check_adopts_nothing(ten: Home, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["BM25", "bm25", "tfidf", RECOMMENDED, "convex alpha=0.5", FUSED])
 def test_search_takes_rows_presets_retrievers_and_specs(base: Home, name: str) -> None:
-    assert surefind("search", "cash", "-p", name, kb=base.folder).code == 0
+    assert surefind("search", "cash", "-p", name, "--build", kb=base.folder).code == 0
 
 
 def test_settings_of_bench_take_the_same_names(ten: Home) -> None:

@@ -70,11 +70,12 @@ def test_parts_taken_before_close_say_that_it_was_closed(small: Home) -> None:
             call()
 
 
-def test_a_statement_under_way_ends_before_its_connection_is_closed(tmp_path: Path) -> None:
-    def connect(path: Path) -> Connection:
-        return sqlite3.connect(path, check_same_thread=False, factory=Connection)
+def a_pool(folder: Path, kind: type[Connection] = Connection) -> ConnectionPool:
+    return ConnectionPool(folder / "a.db", lambda path: sqlite3.connect(path, check_same_thread=False, factory=kind))
 
-    connections = ConnectionPool(tmp_path / "a.db", connect)
+
+def test_a_statement_under_way_ends_before_its_connection_is_closed(tmp_path: Path) -> None:
+    pool = a_pool(tmp_path)
     begun, go_on, rows = threading.Event(), threading.Event(), list[int]()
 
     def wait() -> int:
@@ -83,19 +84,54 @@ def test_a_statement_under_way_ends_before_its_connection_is_closed(tmp_path: Pa
         return 1
 
     def read() -> None:
-        connection = connections.get()
-        connection.create_function("wait", 0, wait)
-        rows.extend(row[0] for row in connection.execute("SELECT wait() UNION ALL SELECT 2"))
+        with pool.connection() as connection:
+            connection.create_function("wait", 0, wait)
+        rows.extend(row[0] for row in pool.execute("SELECT wait() UNION ALL SELECT 2"))
 
     thread = threading.Thread(target=read)
     thread.start()
     assert begun.wait(60)
-    connections.close()
+    pool.close()
     go_on.set()
     thread.join(60)
     assert rows == [1, 2]
     with pytest.raises(ClosedError):
-        connections.get()
+        pool.execute("SELECT 1")
+    assert not _open_databases(tmp_path)
+
+
+def test_threads_that_end_leave_no_connection(tmp_path: Path) -> None:
+    made: list[Path] = []
+    pool = ConnectionPool(tmp_path / "a.db", lambda path: (made.append(path), a_pool(tmp_path)._connect(path))[1])
+    for _ in range(20):
+        thread = threading.Thread(target=lambda: pool.execute("SELECT 1 UNION SELECT 2").fetchone())
+        thread.start()
+        thread.join(60)
+    for row in pool.execute("SELECT 1 UNION SELECT 2"):
+        assert row == (1,)
+        break
+    pool.execute("SELECT 1 UNION SELECT 2").fetchall()
+    with pytest.raises(sqlite3.OperationalError):
+        pool.execute("SELECT nothing")
+    assert len(made) == 1, "one at a time needs one connection, however its rows are read"
+    together = [pool.execute("SELECT 1") for _ in range(40)]
+    assert [rows.fetchone() for rows in together] == [(1,)] * 40 and len(made) == 40
+    assert len(_open_databases(tmp_path)) == 16
+    pool.close()
+    assert not _open_databases(tmp_path)
+
+
+def test_what_a_block_leaves_unfinished_is_rolled_back(tmp_path: Path) -> None:
+    pool = a_pool(tmp_path)
+    with pool.connection() as db:
+        db.execute("CREATE TABLE t (x)")
+    with pytest.raises(ZeroDivisionError), pool.connection() as db:
+        db.execute("BEGIN")
+        db.execute("INSERT INTO t VALUES (1)")
+        raise ZeroDivisionError
+    with pool.connection() as db:
+        assert not db.in_transaction and db.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    pool.close()
 
 
 def test_closing_leaves_no_file_open(small: Home) -> None:
@@ -159,24 +195,11 @@ def test_server_that_is_stopped_while_it_warms_up_ends_quietly(small: Home) -> N
         assert "Traceback" not in log and "Error" not in log, log
 
 
-def test_connection_that_is_being_closed_is_lent_to_nobody(tmp_path: Path) -> None:
-    """Else a thread that asks for it in that moment executes on it while it is closed, which crashes."""
-    seen: list[object] = []
-
-    class Noting(Connection):
-        def close(self) -> None:
-            seen.append(self.lent and self.lent())
-            super().close()
-
-    found = ConnectionPool(
-        tmp_path / "a.db", lambda path: sqlite3.connect(path, factory=Noting, check_same_thread=False)
-    )
-    db = found.get()
-    assert db.execute("SELECT 1").fetchone() == (1,)
-    found.close()
-    assert seen == [None]
-    with pytest.raises(ClosedError):
-        db.execute("SELECT 1")
+def test_no_finalizer_closes_a_connection() -> None:
+    """It would run where nobody expects it: in a thread that holds a lock, or in a fork before its exec."""
+    root = Path(surefind.__file__).parent
+    assert [str(path) for path in root.rglob("*.py") if "def __del__" in path.read_text("utf-8")] == []
+    assert "weakref" not in (root / "store" / "connection.py").read_text("utf-8")
 
 
 def test_one_place_opens_sqlite_files() -> None:

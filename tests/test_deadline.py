@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,6 +165,72 @@ def test_a_packed_answer_is_unpacked() -> None:
 
     with serving(packed) as line:
         assert post(f"http://127.0.0.1:{line.port}/").json() == {"a": 1}
+
+
+def _endless(head: bytes, piece: bytes, sent: list[int]) -> Serve:
+    """An answer that does not end: as much as is taken."""
+
+    def serve(line: socket.socket, request: bytes) -> bool:
+        line.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + head + b"\r\n")
+        with contextlib.suppress(OSError):
+            while True:
+                line.sendall(piece)
+                sent.append(len(piece))
+        return False
+
+    return serve
+
+
+ZEROS = gzip.compress(bytes(100_000_000))
+"""100 MB in 100 kB."""
+
+
+@pytest.mark.parametrize(
+    ("head", "piece"),
+    [
+        (b"", b" " * 65_536),
+        (b"transfer-encoding: chunked\r\n", b"10000\r\n" + b"x" * 65_536 + b"\r\n"),
+        (b"content-length: 9000000000\r\n", b"x" * 65_536),
+        (b"content-encoding: gzip\r\n", ZEROS),
+        (b"content-encoding: deflate\r\n", zlib.compress(bytes(100_000_000))),
+    ],
+    ids=["until it closes", "chunked", "a length", "gzip", "deflate"],
+)
+def test_an_answer_without_end_is_left_at_the_limit(head: bytes, piece: bytes) -> None:
+    sent: list[int] = []
+    with serving(_endless(head, piece, sent)) as line, pytest.raises(SurefindError, match="more than 16 MB"):
+        Endpoint(f"http://127.0.0.1:{line.port}/", "", 60.0, 3).post({})
+    assert line.connections == 1 and sum(sent) < 40e6, "nothing more is read, and nobody asks again"
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_an_answer_may_be_limited_further_whatever_its_status(status: int) -> None:
+    body = b'{"a": "' + b"x" * 1000 + b'"}'
+
+    def serve(line: socket.socket, request: bytes) -> bool:
+        line.sendall(f"HTTP/1.1 {status} X\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)
+        return True
+
+    with serving(serve) as line:
+        endpoint = Endpoint(f"http://127.0.0.1:{line.port}/", "", 5.0, 0)
+        with pytest.raises(SurefindError, match=r"more than 0\.0005 MB"):
+            endpoint.post({}, max_bytes=500)
+        if status == 200:
+            assert endpoint.post({}, max_bytes=2000) == {"a": "x" * 1000}
+        assert b"accept-encoding: gzip, deflate" in line.requests[-1].lower()
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "x"])
+def test_an_answer_that_is_packed_twice_or_otherwise_is_refused(encoding: str) -> None:
+    body = gzip.compress(gzip.compress(b"{}"))
+    head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n\r\n"
+
+    def packed(line: socket.socket, request: bytes) -> bool:
+        line.sendall(head.encode() + body)
+        return True
+
+    with serving(packed) as line, pytest.raises(SurefindError, match="packed its answer"):
+        Endpoint(f"http://127.0.0.1:{line.port}/", "", 5.0, 0).post({})
 
 
 @pytest.mark.parametrize(

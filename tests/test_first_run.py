@@ -111,7 +111,7 @@ def test_the_link_ends(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     assert link.open().status_code == 200
     monkeypatch.setattr(first_key.time, "monotonic", lambda: now + LASTS + 5)
     late = link.open()
-    assert late.status_code == 403 and "15 minutes" in late.text and "Start the server again" in late.text
+    assert late.status_code == 403 and "24 hours" in late.text and "Start the server again" in late.text
     assert link.make().status_code == 403 and not link.keys.any()
 
 

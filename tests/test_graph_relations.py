@@ -230,7 +230,7 @@ def test_local_search_ranks_by_likeness_to_the_query() -> None:
     index = built(stage, PATH, SERVICES)
     query = Query("Did Dana Whitfield play chess?")
     ordinals, scores = index.search(stage, [query], 5, EVERY).row(0)
-    cosines = index.near[spec.make("retrieve", "dense").index_spec(LocalServices())].score(
+    cosines = index.near[str(spec.make("retrieve", "dense"))].score(
         spec.make("retrieve", "dense"), [query], np.array([ordinals]), EVERY
     )[0]
     assert scores == pytest.approx((1 + cosines) / 2, abs=1e-6)

@@ -20,11 +20,10 @@ from surefind.errors import StoreError
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.search import current
-from surefind.search.reader import Searcher
+from surefind.search.reader import Findings, Searcher
 from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
 from surefind.serve.http.service import Service
-from surefind.types import SearchResult
 
 PEOPLE: dict[str, tuple[list[str], list[str]]] = {
     "ada": (["read", "write", "review"], []),
@@ -218,16 +217,16 @@ def _restrict(bank: Bank) -> None:
 def test_answer_that_was_computed_under_earlier_rules_is_not_given_again(
     bank: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, times = Searcher.search, []
+    real, times = Searcher.find, []
 
-    def slow(self: Searcher, *given: Any) -> SearchResult:
+    def slow(self: Searcher, *given: Any) -> Findings:
         found = real(self, *given)
         if given[0] == "cutoff" and not times:  # a new server searches by itself, too
             times.append(1)
             _restrict(bank)
         return found
 
-    monkeypatch.setattr(Searcher, "search", slow)
+    monkeypatch.setattr(Searcher, "find", slow)
     assert "3 pm" in bank.ask("ada", "GET", "/v1/search?query=cutoff").text, "it began before"
     assert bank.ask("ada", "GET", "/v1/search?query=cutoff").json()["hits"] == []
     assert bank.ask("ada", "GET", "/v1/documents/wires.md").status_code == 404

@@ -270,11 +270,30 @@ def test_a_provider_that_sends_elsewhere_is_not_followed(provider: Provider) -> 
         provider.redirect = ""
 
 
+NOT_PRIVATE = [
+    "http://localhost.evil.com/", "http://127.0.0.1@evil.com", "http://127.0.0.1.evil.com", "http://localhost@evil.com/",
+    "http://localhost:80@evil.com", "http://[::1].evil.com/", "http://[::1]@evil.com", "http://127.0.0.1\\@evil.com",
+    "http://localhost\\.evil.com", "http://localhost%2eevil.com", "http://127.0.0.1%00.evil.com", "http://localhost\t",
+    "https://", "https:///x", "https://user@login.example", "https://login.example:x", "https://login.example:99999",
+    "http://localhos\u0442", "https://[x]", "https://a b", "HTTP://evil.com", "http://0x7f.evil.com", "//login.example",
+]  # fmt: skip
+"""Addresses that only look as if they were this machine, or https."""
+
+
+@pytest.mark.parametrize(
+    "url", ["http://localhost", "http://127.0.0.1:8/x", "http://[::1]:9", "http://127.8.0.1", "https://a.b:1/c"]
+)
+def test_this_machine_and_https_may_be_a_provider(url: str) -> None:
+    assert Oidc(url, "a", jwks_url=url).issuer == url
+
+
 @pytest.mark.parametrize(
     "given",
     [
         {"issuer": "http://login.example", "audience": "a"},
         {"issuer": "ftp://x", "audience": "a"},
+        *({"issuer": url, "audience": "a"} for url in NOT_PRIVATE),
+        *({"issuer": "https://x", "audience": "a", "jwks_url": url} for url in NOT_PRIVATE),
         {"issuer": "https://x"},
         {"issuer": "https://x#y", "audience": "a"},
         {"issuer": "https://x", "audience": "a", "name_claim": "email"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -154,3 +155,46 @@ def test_version_is_restored_by_who_may_read_it(bank: Home, people: dict[str, ht
         hidden = kb.history("hr/pay.md")[0].number
     for number in (hidden, 10**9):
         assert people["ada"].post(f"/v1/versions/{number}/restore").status_code == 404
+
+
+def test_a_loop_of_syncs_refuses_no_publish(people: dict[str, httpx.Client]) -> None:
+    """One key starts syncs as fast as it can; the drafts of others are published, one after the other."""
+    ada, bob, writer = people["ada"], people["bob"], people["writer"]
+    ended_loop, codes, jobs = threading.Event(), list[int](), set[str]()
+
+    def loop() -> None:
+        while not ended_loop.is_set():
+            answer = writer.post("/v1/jobs", json={"kind": "sync"})
+            codes.append(answer.status_code)
+            jobs.add(answer.json().get("id", ""))
+
+    thread = threading.Thread(target=loop)
+    thread.start()
+    try:
+        for turn in range(4):
+            number = upload(ada, f"tapir rule {turn}", f"loop-{turn}.md")
+            assert ada.post(f"/v1/drafts/{number}/submit").status_code == 200
+            assert bob.post(f"/v1/drafts/{number}/approve", json={"revision": 1}).status_code == 200
+            job = bob.post(f"/v1/drafts/{number}/publish")
+            assert job.status_code == 202, job.text
+            assert ended(bob, job.json()["id"])["state"] == "finished"
+    finally:
+        ended_loop.set()
+        thread.join(60)
+    assert set(codes) == {202} and len(codes) > 2 * len(jobs), "those that wait are one"
+
+
+def test_too_many_jobs_are_answered_429_and_when_to_try_again(people: dict[str, httpx.Client]) -> None:
+    ada, bob, writer = people["ada"], people["bob"], people["writer"]
+    answers = [ada.post("/v1/jobs", json={"kind": "bench"}) for _ in range(9)]
+    assert [answer.status_code for answer in answers] == [202] * 8 + [429]
+    refused = answers[8]
+    assert int(refused.headers["retry-after"]) >= 1 and "You have 8 jobs" in refused.json()["detail"]
+    page = ada.post("/graph", headers={"Accept": "text/html", "Origin": str(ada.base_url)})
+    assert page.status_code == 429 and "You have 8 jobs" in page.text
+    others = [client.post("/v1/jobs", json={"kind": "sync"}) for client in (writer, bob)]
+    assert [answer.status_code for answer in others] == [202, 202]
+    assert {answer.json()["state"] for answer in answers[:8]} == {"running", "waiting"}
+    for answer in answers[:8]:
+        assert ada.delete(f"/v1/jobs/{answer.json()['id']}").status_code == 200
+    assert [job["state"] for job in ada.get("/v1/jobs").json()["jobs"][:8]] == ["cancelled"] * 8

@@ -25,7 +25,7 @@ from surefind.kb.adoption import prepare, write
 from surefind.kb.queries import QueryLog
 from surefind.redact import without_addresses
 from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Searcher
+from surefind.search.reader import Findings
 from surefind.serve.app import create_app
 from surefind.study.scores import readable_passages
 from surefind.types import SearchResult, TraceEntry
@@ -163,16 +163,16 @@ INSIDE = (
 def test_addresses_and_folders_of_the_server_are_for_admins(
     bank: Bank, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Searcher.search
+    plain = Findings.result
 
-    def search(self: Searcher, *given: Any, **named: Any) -> SearchResult:
-        found = plain(self, *given, **named)
+    def result(self: Findings, *given: Any) -> SearchResult:
+        found = plain(self, *given)
         failed = [
             TraceEntry("rerank", f"hosted(url={one})", 1, 0.1, f"fell back: {one} did not answer") for one in INSIDE
         ]
         return replace(found, trace=(*found.trace, *failed), pipeline=f"bm25 >> hosted(url={INSIDE[0]})")
 
-    monkeypatch.setattr(Searcher, "search", search)
+    monkeypatch.setattr(Findings, "result", result)
     bank.ask("boss", "GET", "/v1/search?query=cutoff")  # its answer is not given to others
     told = [bank.ask(who, "GET", "/v1/search?query=cutoff").text, bank.ask(who, "GET", "/?query=cutoff").text]
     shown = [one for text in told for one in INSIDE if one in text]

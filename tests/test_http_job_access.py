@@ -13,8 +13,8 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind.serve.auth.caller import Caller
+from surefind.serve.http.job import Job
 from surefind.serve.http.job_view import job_data
-from surefind.serve.http.jobs import Job
 from test_http_access import Bank, serving
 
 

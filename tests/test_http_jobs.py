@@ -1,19 +1,23 @@
-"""Jobs of the server: how many run at once, and which are remembered. A script stands for their process."""
+"""Jobs of the server: which run at once, whose turn it is, and which are remembered. A script stands for their process;
+the last tests have a real server."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from surefind.errors import UsageError
+from surefind.errors import NotFoundError, UsageError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http import jobs
-from surefind.serve.http.jobs import Job, Jobs
+from surefind.serve.http.job import Job
+from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
+from surefind.serve.http.rate import TooOftenError
 
 ADMIN = Caller("admin", frozenset({"admin"}), frozenset())
 PYTHON = sys.executable
@@ -64,7 +68,7 @@ def test_job_whose_process_dies_while_it_writes_has_failed(tmp_path: Path, monke
         await asyncio.wait_for(found.close(), 10)
         return job
 
-    monkeypatch.setattr(Jobs, "cancel", lambda self, job: asyncio.sleep(0))
+    monkeypatch.setattr(Jobs, "cancel", lambda *_: asyncio.sleep(0))
     job = asyncio.run(main())
     assert (job.state, job.error, [str(event) for event in job.told]) == ("failed", "The job failed.", ["A warning."])
 
@@ -93,19 +97,118 @@ def test_options_that_a_kind_cannot_use_are_refused(tmp_path: Path, kind: str, o
         asyncio.run(Jobs(tmp_path, Metrics(), _done).start(ADMIN, kind, options))
 
 
-def test_jobs_that_are_started_at_once_keep_to_the_limit(tmp_path: Path) -> None:
-    async def main() -> None:
-        found = Jobs(tmp_path, Metrics(), _done)
-        tried = (found.start(ADMIN, "study", {"study": "x"}) for _ in range(12))
-        made = await asyncio.gather(*tried, return_exceptions=True)
-        assert [isinstance(one, Job) for one in made].count(True) == 4
-        assert all(isinstance(one, (Job, UsageError)) for one in made)
-        await found.close()
-        again = await found.start(ADMIN, "sync", {})
-        await found.close()
-        assert again.ended
+def person(name: str) -> Caller:
+    return Caller(name, frozenset({"review"}), frozenset())
 
-    asyncio.run(main())
+
+def states(jobs: list[Job]) -> list[str]:
+    return [job.state for job in jobs]
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not reached():
+            await asyncio.sleep(0.005)
+
+
+def run(tmp_path: Path, main: Callable[[Jobs], Awaitable[None]]) -> None:
+    async def do() -> None:
+        made = Jobs(tmp_path, Metrics(), _done)
+        try:
+            await main(made)
+        finally:
+            await made.close()
+
+    asyncio.run(do())
+
+
+STUDY = {"study": "x"}
+
+
+def test_nobody_has_all_places_and_callers_take_turns(tmp_path: Path) -> None:
+    ada, bob, eve = map(person, ("ada", "bob", "eve"))
+
+    async def main(jobs: Jobs) -> None:
+        first = [await jobs.start(ada, "study", STUDY) for _ in range(6)]
+        assert states(first) == ["running"] * 3 + ["waiting"] * 3
+        second = [await jobs.start(bob, "study", STUDY) for _ in range(2)]
+        assert states(second) == ["running", "waiting"]
+        third = await jobs.start(eve, "study", STUDY)
+        assert third.state == "waiting"
+        await jobs.cancel(first[0])
+        await until(lambda: third.state == "running")  # eve has none, bob has one
+        await jobs.cancel(first[1])
+        await until(lambda: second[1].state == "running" or first[3].state == "running")
+        assert second[1].state == "running" or first[3].state == "running"
+
+    run(tmp_path, main)
+
+
+def test_publishing_has_a_place_of_its_own(tmp_path: Path) -> None:
+    async def main(jobs: Jobs) -> None:
+        ada, bob = person("ada"), person("bob")
+        for name in "vwxyz":
+            for _ in range(3):
+                await jobs.start(person(name), "study", STUDY)
+        publish = await jobs.start(bob, "publish", {"version": 1})
+        assert publish.state == "running"
+        await until(lambda: publish.ended is not None)
+        more = [
+            await jobs.start(ada, kind, {"document": "study", "version": "study"}) for kind in ("retire", "publish")
+        ]
+        assert states(more) == ["running", "waiting"], "one at a time"
+
+    run(tmp_path, main)
+
+
+def test_syncs_that_wait_are_one(tmp_path: Path) -> None:
+    ada, bob, admin = person("ada"), person("bob"), ADMIN
+
+    async def main(jobs: Jobs) -> None:
+        first = await jobs.start(ada, "sync", {})
+        assert first.state == "running"
+        waiting = await jobs.start(ada, "sync", {})
+        again = await jobs.start(bob, "sync", {})
+        assert again is waiting is not first and waiting.state == "waiting"
+        assert jobs.get(waiting.id, bob) is waiting, "whoever asked for it may see it"
+        assert await jobs.start(admin, "sync", {"folder": "more"}) is not waiting, "its options differ"
+        await jobs.cancel(waiting, ada)
+        assert waiting.state == "waiting", "bob waits for it, too"
+        with pytest.raises(NotFoundError):
+            jobs.get(waiting.id, ada)
+        await until(lambda: waiting.ended is not None)
+        assert waiting.state == "finished" and first.state == "finished"
+        other = await jobs.start(bob, "sync", {})
+        assert other is not waiting, "one that has begun may have missed a change"
+
+    run(tmp_path, main)
+
+
+def test_too_many_jobs_of_a_caller_are_refused_as_too_many(tmp_path: Path) -> None:
+    async def main(jobs: Jobs) -> None:
+        ada, bob = person("ada"), person("bob")
+        made = [await jobs.start(ada, "study", STUDY) for _ in range(8)]
+        with pytest.raises(TooOftenError, match="You have 8 jobs that run or wait"):
+            await jobs.start(ada, "study", STUDY)
+        publish = await jobs.start(ada, "publish", {"version": 1})
+        assert (await jobs.start(bob, "study", STUDY)).state == "running"
+        await jobs.cancel(made[7], ada)
+        assert made[7].state == "cancelled" and made[7].ended
+        assert (await jobs.start(ada, "study", STUDY)).state == "waiting"
+        await until(lambda: publish.ended is not None)
+
+    run(tmp_path, main)
+
+
+def test_a_job_that_cannot_start_or_writes_nonsense_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main(jobs: Jobs) -> None:
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
+        job = await jobs.start(ADMIN, "graph", {})
+        after = await jobs.start(ADMIN, "sync", {})
+        await until(lambda: bool(job.ended and after.ended))
+        assert (job.state, job.error, after.state) == ("failed", "The job failed.", "failed")
+
+    run(tmp_path, main)
 
 
 def test_job_imports_nothing_from_the_folder_of_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -542,7 +542,7 @@ WRONG = [
     ("read", {}, "either id"),
     ("read", {"id": "x", "document": "y"}, "either id"),
     ("read", {"id": "../../etc/passwd"}, "no passage"),
-    ("read", {"document": "../../etc/passwd"}, "no document"),
+    ("read", {"document": "../../etc/passwd"}, "cannot be called"),
     ("read", {"document": "wires.md", "page": 2}, "Its last page is 1"),
     ("read", {"document": "wires.md", "page": -1}, "page is wrong"),
     ("browse", {"path": "../.."}, "no folder"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ from surefind.errors import ConfigError, UsageError
 from surefind.serve.auth.caller import Caller
 from surefind.serve.auth.gatekeeper import Gatekeeper
 from surefind.serve.auth.keys import Keys
-from surefind.serve.http.jobs import Job, Jobs
+from surefind.serve.http.job import Job
+from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.settings.serve import serve_settings
 from surefind.write.writer import this_user
@@ -222,13 +224,13 @@ def test_job_has_the_groups_of_its_caller_and_no_others(home: Home) -> None:
 def test_identity_is_not_in_the_command_line_of_a_job(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other users of the machine can read the command lines of its processes."""
     started: list[tuple[Any, ...]] = []
-    real = asyncio.create_subprocess_exec
+    real = subprocess.Popen
 
-    async def noted(*words: Any, **more: Any) -> Any:
-        started.append((*words, *more.get("env", {}).values()))
-        return await real(*words, **more)
+    def noted(words: Any, **more: Any) -> Any:
+        started.append((*words, *(more.get("env") or {}).values()))
+        return real(words, **more)
 
-    monkeypatch.setattr(asyncio, "create_subprocess_exec", noted)
+    monkeypatch.setattr(subprocess, "Popen", noted)
     _stats(home.folder, "a-secret-group")
     assert len(started) == 1
     assert not any("a-secret-group" in str(word) or word == "ada" for word in started[0])

@@ -53,7 +53,8 @@ def test_the_stage_is_used_by_its_name(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "docs" / "wire.md").write_text("# Wires\n\nThe cutoff for wires is 16:00.\n")
     (tmp_path / "surefind.toml").write_text('[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n')
     run(installed, tmp_path, "surefind", "sync", "docs")
-    shown = run(installed, tmp_path, "surefind", "search", "when is the CTR due", "-p", PIPELINE, "--explain")
+    words = ("search", "when is the CTR due", "-p", PIPELINE, "--explain", "--build")
+    shown = run(installed, tmp_path, "surefind", *words)
     assert "ctr.md" in shown
     assert "isr #1 (4.000)" in shown
     table = run(installed, tmp_path, "surefind", "bench", "-p", "words", "-p", PIPELINE)

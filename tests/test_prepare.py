@@ -19,6 +19,7 @@ from surefind.files.limits import FileLimits
 from surefind.files.readers import Readers
 from surefind.running.cores import usable_cores
 from surefind.store.catalogue import Catalogue
+from surefind.store.connection import ConnectionPool
 from surefind.write.children import spares
 from surefind.write.layout import Layout
 from surefind.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
@@ -205,7 +206,9 @@ def test_records_of_two_files_of_one_source_are_two_documents(home: Home) -> Non
 # ---------------------------------------------------------------- long documents
 
 
-def test_passages_of_a_long_document_are_read_without_the_rest_of_it(home: Home) -> None:
+def test_passages_of_a_long_document_are_read_without_the_rest_of_it(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     home.configure(WORDS)
     home.write("docs/long.md", "\n\n".join(f"paragraph {i} about cash and other matters ä" for i in range(40_000)))
     home.sync("docs")
@@ -214,7 +217,10 @@ def test_passages_of_a_long_document_are_read_without_the_rest_of_it(home: Home)
         ids = view.spans().ids
         chosen = ids[:: len(ids) // 20][:20].tolist()
         read: list[str] = []
-        kb.catalogue.db.set_trace_callback(read.append)
+        execute = ConnectionPool.execute
+        monkeypatch.setattr(
+            ConnectionPool, "execute", lambda self, *given: (read.append(given[0]), execute(self, *given))[1]
+        )
         found = view.passages(chosen, Access.owner())
         assert len(read) <= 3, "two statements, however many passages"
         (document,) = kb.documents(Access.owner())

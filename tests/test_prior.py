@@ -22,7 +22,7 @@ from surefind.bench.prior import (
     regret_after,
     sampling_error,
 )
-from surefind.bench.recommendation import describe, recommend
+from surefind.bench.recommendation import describe, probability, recommend
 from surefind.exam.known_item import EVERY
 from surefind.exam.model import ExamQuery, Judgment
 from surefind.settings.config import default_settings
@@ -206,8 +206,12 @@ def test_a_configuration_without_a_prior_needs_real_questions() -> None:
 
 def test_the_text_says_what_how_sure_and_why() -> None:
     found = recommend(SPECS, exam(2, 300), asked(300))
-    text = describe(["hybrid", "BM25", "dense", "RRF"], found, 10)
-    assert text.startswith("The probability is more than 99%")
+    names = ["hybrid", "BM25", "dense", "RRF"]
+    assert probability(names, found, found.best) == (
+        "With more than 99% probability nothing in this table is better than dense by more than 1.5 points on real "
+        "questions."
+    )
+    text = describe(names, found, 10)
     assert "300 real questions of this exam" in text
     offline = describe(["hybrid", "BM25", "dense", "RRF"], recommend(SPECS, np.zeros((0, 4)), ()), 10)
     assert "real questions on 10 other collections" in offline

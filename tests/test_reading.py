@@ -83,7 +83,8 @@ def test_reading_knows_what_scores_do_not(kb: KnowledgeBase) -> None:
 
 def test_three_efforts(kb: KnowledgeBase) -> None:
     read, quick, off = (kb.search(WIRES, OWNER, confidence=one) for one in ("read", "quick", "off"))
-    assert kb.search(WIRES, OWNER).confidence == read.confidence != quick.confidence
+    assert kb.search(WIRES, OWNER).confidence == quick.confidence != read.confidence, "programs get the quick one"
+    assert (kb.settings.effort(), kb.settings.effort(person=True)) == ("quick", "read")
     assert off.confidence is None and off.sure == "" and off.known_words is None
     assert read.hits == quick.hits == off.hits
 
@@ -97,7 +98,7 @@ def test_effort_is_a_setting(tmp_path: Path) -> None:
         assert kb.search("cash", OWNER, confidence="quick").confidence is not None
     home.configure('[search]\nconfidence = "sometimes"\n')
     done = surefind("search", "cash", kb=home.folder)
-    assert done.code == 2 and "line 2: confidence must be one of read, quick, off, not 'sometimes'." in done.err
+    assert done.code == 2 and "line 2: confidence must be one of auto, read, quick, off, not 'sometimes'." in done.err
 
 
 def test_minimum_needs_a_confidence(kb: KnowledgeBase) -> None:
@@ -137,9 +138,9 @@ def test_reader_sees_nothing_that_the_caller_may_not(kb: KnowledgeBase, monkeypa
             return reader.score(query, chunks)  # type: ignore[arg-type]
 
     monkeypatch.setattr("surefind.search.confidence.bundled_reader", lambda tokens: Watched())
-    kb.search("latest time for a salary wire", Access.public())
+    kb.search("latest time for a salary wire", Access.public(), confidence="read")
     assert seen and len(seen) <= READ and not any("salary" in text for text in seen)
-    kb.search("latest time for a salary wire", Access.of("hr"))
+    kb.search("latest time for a salary wire", Access.of("hr"), confidence="read")
     assert any("salary" in text for text in seen)
 
 

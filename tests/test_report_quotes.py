@@ -107,7 +107,7 @@ def _report(ids: tuple[str, str] = ("a", "b")) -> BenchReport:
     moved = RerankChange(stage="s", swaps=1.0, top1_changed=0.5, fell_back=0, why="", worst=worst)
     steps = (moved, replace(moved, worst=None))
     return bench_report(
-        row("r", reranking=steps, asked=2, scores=(1.0, 0.5)),
+        row("r", reranking=steps, scores=(1.0, 0.5)),
         query_ids=ids,
         query_texts=("about open?", "about secret?"),
         query_documents=(("open.md",), ("open.md", "secret.md")),

@@ -819,7 +819,7 @@ def test_document_that_is_not_there_cannot_be_retired(two: Home) -> None:
     draft(two, "zebra", "new.md")
     with two.open() as kb:
         for name in ("nonesuch.md", "new.md", ""):
-            with pytest.raises(UsageError, match="There is no document"):
+            with pytest.raises(UsageError, match=r"There is no document|cannot be called ''"):
                 kb.retire(name)
         kb.retire("a.md")
         with pytest.raises(UsageError, match=r"There is no document 'a\.md' in the current generation"):

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from helpers import Home
 from http_helpers import Rights, Served, a_bank
+from report_helpers import row, save_report
 from surefind.kb.editing import save_settings, shown_settings, undo_change
 from surefind.serve.cli import app
 from surefind.serve.web.policy import script_hashes
@@ -85,6 +87,21 @@ def test_reports_of_other_groups_are_not_there(server: Served, keys: dict[str, s
     assert get(server, keys["hr"], "/reports/recipe/x").status_code == 404
 
 
+def test_a_caller_learns_how_many_reports_are_for_the_owner(server: Served, keys: dict[str, str], bank: Home) -> None:
+    path = save_report(bank.folder, "secret-plans", row("words"), verdict="Use secret-plans.")
+    try:
+        page = get(server, keys["reviewer"], "/reports").text
+    finally:
+        shutil.rmtree(path)
+    assert "1 report is for the owner" in page and 'href="/sign-in?next=/reports"' in page and "secret" not in page
+    assert "for the owner" not in get(server, keys["reviewer"], "/reports").text
+
+
+def test_the_list_says_what_was_compared(server: Served, keys: dict[str, str], bank: Home) -> None:
+    shown = get(server, keys["reviewer"], "/reports").text
+    assert "8 questions, for everybody" in shown and "Compared: words and tfidf(analyzer=plain)." in shown
+
+
 def test_answers_are_a_report_of_those_they_were_made_for(server: Served, keys: dict[str, str], bank: Home) -> None:
     where = f"/reports/answers/{report_of(bank, 'known-item')}"
     assert get(server, keys["reviewer"], where).status_code == 404
@@ -132,7 +149,7 @@ def test_the_script_of_a_report_runs_and_no_other(
     assert allowed == " ".join(f"'sha256-{one}'" for one in script_hashes(answer.text)) and "unsafe" not in allowed
     with visiting(browser, server.url, keys["reviewer"]) as page:
         page.goto(path)
-        assert page.locator("h1").inner_text().startswith("Recommendation")
+        assert page.locator("h1").inner_text().startswith("Use ")
         assert page.title() != "broken"
         page.get_by_role("link", name="←").click()
         assert page.url.endswith(report_of(bank, "asked"))

@@ -138,10 +138,14 @@ def declared(stage: object) -> Stage:
 
 def paid_calls(stage: object, work: Workload) -> list[Calls]:
     """Estimates the most LLM calls that a stage makes, with those of the stages that it wraps or uses; empty if it asks
-    no language model."""
+    no language model. A stage that wraps another runs it several times for one query, with longer queries, and so on
+    inwards."""
     stage_abilities = declared(stage)
     own = stage_abilities.llm_calls(work)
-    more = replace(work, queries=work.queries * stage_abilities.searches)
+    if own and work.query_tokens:
+        own = replace(own, tokens_in=own.tokens_in + own.calls * work.query_tokens)
+    longer = work.query_tokens + stage_abilities.added_tokens
+    more = replace(work, queries=work.queries * stage_abilities.searches, query_tokens=longer)
     parts = [part for part in (stage_abilities.inner, *stage_abilities.uses) if part is not None]
     inside = [calls for part in parts for calls in paid_calls(part, more)]
     return [own, *inside] if own and own.calls else inside

@@ -94,6 +94,14 @@ class QueryEmbedder(Embedder, Protocol):
         """Encodes questions: one row for each question, a unit vector."""
 
 
+class CachingEmbedder(QueryEmbedder, Protocol):
+    """An encoder that may keep its vectors."""
+
+    def lacking(self, texts: Sequence[str]) -> int:
+        """Returns how many of these texts it keeps no vector of."""
+        ...
+
+
 class ChatModel(Protocol):
     """Asks a language model."""
 
@@ -143,7 +151,7 @@ class Services(Protocol):
         """Resolves a path in a spec or in the settings: in the folder of the knowledge base if it exists there, else as
         written."""
 
-    def embedder(self, model: str) -> QueryEmbedder:
+    def embedder(self, model: str) -> CachingEmbedder:
         """Returns the encoder of a spec, loaded once, with the vector cache in front of it."""
 
     def chat(self, model: str = "") -> ChatModel:

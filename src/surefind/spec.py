@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from surefind.prompts.values import Calls, Workload
-    from surefind.protocols import Corpus, Index, Retriever, Services
+    from surefind.protocols import Corpus, Index, Progress, Retriever, Services
     from surefind.types import Query, Rankings, Signal
 
 KINDS = {
@@ -70,6 +70,9 @@ class Stage:
     checks_access: ClassVar[bool] = False
     """A reader: whether it looks for access lists in the file itself. The texts of other readers are checked after
     it."""
+    at_once: ClassVar[bool] = False
+    """A retriever: whether its index needs nothing but the words of the chunks, so that documents are found by it as
+    soon as they are read."""
     needs: ClassVar[tuple[str, ...]] = ()
     """A reader: the modules that it imports and that an extra installs."""
     extra: ClassVar[str] = ""
@@ -86,14 +89,23 @@ class Stage:
 
     @property
     def inner(self) -> Any:
-        """The stage that it wraps, such as the reranker that `conditional` runs for some queries; None if it wraps
-        none."""
+        """The stage that it wraps, such as the reranker that `conditional` runs for some queries, or None."""
         return None
 
     @property
     def searches(self) -> int:
         """The most times that it runs the inner stage for one query."""
         return 1
+
+    @property
+    def added_tokens(self) -> int:
+        """The most model tokens by which a query of the inner stage is longer than its own query."""
+        return 0
+
+    @property
+    def more_searches(self) -> int:
+        """A reranker: the most further queries that it runs through the retrievers and the fuser, for one query."""
+        return 0
 
     @property
     def uses(self) -> tuple[Any, ...]:
@@ -108,8 +120,7 @@ class Stage:
 
     @property
     def runs_here(self) -> bool:
-        """A retriever, encoder or reranker: whether it runs in this process and asks no server. Then it costs nothing,
-        and its latency can be measured."""
+        """Whether it runs in this process and asks no server: it costs nothing, and its latency can be measured."""
         return False
 
     @property
@@ -146,6 +157,17 @@ class Stage:
         weights of a model or of the words of a prompt."""
         return ""
 
+    def lacking(self, chunks: Sequence[Any], services: Services) -> int:
+        """A retriever: of how many of these chunks `build` has to compute what no cache holds, such as a vector."""
+        return len(chunks)
+
+    def prepare(self, chunks: Sequence[Any], services: Services, progress: Progress) -> None:
+        """A retriever: computes ahead what `build` will take from a cache. Nobody else waits for it meanwhile."""
+
+    def only(self, kept: Sequence[int]) -> Any:
+        """A fuser: the one that joins only the rankings at these places, because the others are not ready."""
+        return self
+
     def wrap(self, index: Index, services: Services) -> Index:
         """A retriever with an `inner` one: returns the index of that one, wrapped so that it answers as this retriever
         does. Both have the same `index_spec`."""
@@ -165,8 +187,7 @@ class Stage:
         changed. Smaller changes are only noted."""
 
     def training_questions(self, services: Services) -> frozenset[str]:
-        """The questions that it was trained on, as `question_key` writes them. A benchmark must not measure it on
-        those."""
+        """The questions that it was trained on, as `question_key` writes them. No benchmark measures it on those."""
         return frozenset()
 
     def __str__(self) -> str:

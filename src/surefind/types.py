@@ -296,6 +296,23 @@ class TraceEntry:
     dollars: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A retriever that a search did without, because its index is still being built."""
+
+    retriever: str
+    done: int = 0
+    """Passages that have a vector, if this retriever is being worked on and the caller may read every document."""
+    total: int = 0
+    share: float = 0.0
+    """The share of the passages that have one."""
+    seconds_left: float | None = None
+    running: bool = False
+    """Whether a process builds the index of this retriever, or one before it."""
+    by_words: bool = False
+    """Whether documents are found by their words alone meanwhile."""
+
+
 SURE = ((0.6, "likely here"), (0.25, "perhaps here"), (0.0, "probably not here"))
 """What a confidence of at least each number means in words; docs/confidence.md says how often each holds."""
 
@@ -327,6 +344,8 @@ class SearchResult:
     """The share of the query's words that occur in the documents; None if no stage looks at words."""
     closest: Hit | None = None
     """The best passage, if the confidence is below the minimum that was asked for. There are no hits then."""
+    waiting_for: tuple[Waiting, ...] = ()
+    """The retrievers of the pipeline that took no part, because their indexes are still being built."""
 
     @property
     def sure(self) -> str:
@@ -344,6 +363,7 @@ class SearchResult:
         data = _shallow(self)
         del data["withheld"]
         data["trace"] = [_shallow(entry) for entry in self.trace]
+        data["waiting_for"] = [_shallow(item) for item in self.waiting_for]
         closest = {"document": self.closest.document, "title": self.closest.title} if self.closest else None
         hits = [hit.to_dict() for hit in self.hits]
         return data | {"sure": self.sure, "answered": self.answered, "closest": closest, "hits": hits}

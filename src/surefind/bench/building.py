@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import numpy as np
 
 from surefind import __version__
-from surefind.bench.drawn import about_parts
 from surefind.bench.engine import Outcome
 from surefind.bench.environment import environment
 from surefind.bench.graph_value import graph_value
@@ -39,7 +37,6 @@ from surefind.exam.clusters import clusters_of
 from surefind.exam.leakage import BANDS, band, leakage
 from surefind.exam.split import held_out
 from surefind.measure.clusters import Clusters
-from surefind.measure.gains import Judge
 from surefind.measure.statistics import Comparison, Interval, bootstrap, compare_all, letters
 from surefind.types import Floats
 
@@ -81,12 +78,10 @@ def build_report(
         held[primary],
         dict(enumerate(outcome.latency)),
         recommendation,
-        whole=outcome.whole,
         reranked=[bool(contender.pipeline.rerank) for contender in plan.contenders],
     )
     assessments = [
-        about_parts(plan, outcome.asked),
-        about_left_out(plan),
+        about_left_out(exam, plan.left_out, plan.access.groups, bool(outcome.view.withheld(plan.access))),
         llm_value(names, primary, means, outcome.latency, comparisons),
         graph_value(plan.contenders, primary, means, comparisons, [timing.p50 for timing in outcome.latency]),
         about_models,
@@ -131,7 +126,8 @@ def build_report(
         ties=tuple(names[i] for i in verdict.ties),
         recommended=names[verdict.recommended],
         recommendation=recommendation,
-        verdict="\n".join(filter(None, [verdict.text, *assessments])),
+        verdict=verdict.text,
+        details=tuple(filter(None, [*verdict.details, *assessments])),
         comparisons=tuple(_named(comparison, names) for comparison in comparisons),
         leakage=leakage(exam),
         alpha_sweep=alpha_sweep(outcome, documents),
@@ -151,10 +147,9 @@ def _rows(
     held: Mapping[str, Sequence[Interval]],
     marks: Sequence[str],
 ) -> tuple[ReportRow, ...]:
-    plan, answered = outcome.plan, outcome.answered[str(outcome.plan.primary)]
+    plan, scores = outcome.plan, outcome.scores[str(outcome.plan.primary)]
     families = _groups(outcome, [query.family for query in plan.exam.queries])
     bands = _groups(outcome, [band(query) for query in plan.exam.queries], order=BANDS)
-    asked = outcome.asked.sum(axis=0).tolist()
     return tuple(
         ReportRow(
             name=contender.name,
@@ -174,8 +169,7 @@ def _rows(
             chunks=len(outcome.views[i]),
             ingest_s_per_doc=outcome.ingestion[i],
             held_out={measure: rows[i] for measure, rows in held.items()},
-            asked=asked[i],
-            scores=tuple(None if math.isnan(score) else round(score, 4) for score in answered[:, i].tolist()),
+            scores=tuple(round(score, 4) for score in scores[:, i].tolist()),
         )
         for i, contender in enumerate(plan.contenders)
     )
@@ -204,12 +198,9 @@ def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
 
 
 def _moved(outcome: Outcome, i: int, titles: Mapping[str, str]) -> tuple[RerankChange, ...]:
-    """What the rerankers of a contender changed, on the questions that it was asked."""
-    plan, judge = outcome.plan, outcome.judges[i]
-    queries = [query for query, was in zip(plan.exam.queries, outcome.asked[:, i].tolist(), strict=True) if was]
-    if len(queries) < len(plan.exam.queries):
-        judge = Judge(queries, judge.places)
-    movement = Movement(queries, judge, plan.primary, outcome.views[i].spans(), titles)
+    """What the rerankers of a contender changed."""
+    plan = outcome.plan
+    movement = Movement(plan.exam.queries, outcome.judges[i], plan.primary, outcome.views[i].spans(), titles)
     return tuple(movement.of(step) for step in outcome.steps[i])
 
 
@@ -218,26 +209,20 @@ def _intervals(scores: Mapping[str, Floats], clusters: Clusters) -> dict[str, li
     names = list(scores)
     stacked = np.concatenate([scores[name] for name in names], axis=1)
     columns = stacked.shape[1] // len(names)
-    intervals = [_within(interval) for interval in bootstrap(stacked, clusters=clusters)]
+    intervals = bootstrap(stacked, clusters=clusters)
     return {name: intervals[i * columns : (i + 1) * columns] for i, name in enumerate(names)}
 
 
-def _within(interval: Interval) -> Interval:
-    """Returns an interval within 0 and 1; an estimate from a part of the questions may reach beyond."""
-    return Interval(*(min(1.0, max(0.0, value)) for value in (interval.mean, interval.low, interval.high)))
-
-
 def _groups(outcome: Outcome, labels: Sequence[str | None], order: Sequence[str] = ()) -> list[Means]:
-    """For each contender, the mean of every measure within each group of queries; empty if there is only one group, or
-    if the contender was asked too few questions."""
+    """For each contender, the mean of every measure within each group of queries; empty if there is only one
+    group."""
     groups = [label for label in order or sorted({label for label in labels if label}) if label in labels]
     if len(groups) < 2:
         return [{} for _ in outcome.plan.contenders]
     members = {group: np.array([label == group for label in labels]) for group in groups}
     means = {group: {m: s[mask].mean(axis=0) for m, s in outcome.scores.items()} for group, mask in members.items()}
-    whole = outcome.whole
     return [
-        {group: {m: round(float(values[i]), 5) for m, values in means[group].items()} for group in groups if whole[i]}
+        {group: {m: round(float(values[i]), 5) for m, values in means[group].items()} for group in groups}
         for i in range(len(outcome.plan.contenders))
     ]
 
@@ -250,8 +235,8 @@ def _samples(
     Relevance of a hit, and the rank of the first relevant hit, are at the level of the primary measure.
     """
     primary = outcome.plan.primary
-    scores = outcome.answered[str(primary)]
-    order = np.argsort(-np.nanstd(scores, axis=1), kind="stable")[:_SAMPLED].tolist()
+    scores = outcome.scores[str(primary)]
+    order = np.argsort(-scores.std(axis=1), kind="stable")[:_SAMPLED].tolist()
     level = "chunk" if primary.of_spans else primary.level
     pairs = list(zip(outcome.rankings, outcome.judges, strict=True))
     gains = [judge.gains(ranking, level).gains for ranking, judge in pairs]
@@ -266,8 +251,8 @@ def _samples(
             first = np.flatnonzero(gains[c][q] > 0)
             flags = tuple(int(judge.relevant(q, chunk_id, level)) for chunk_id in ids)
             shown = tuple(numbers.setdefault((owner[c], chunk_id), len(numbers)) for chunk_id in ids)
-            score = None if np.isnan(scores[q, c]) else round(float(scores[q, c]), 4)
-            results.append((score, int(first[0]) + 1 if len(first) else None, shown, flags))
+            rank = int(first[0]) + 1 if len(first) else None
+            results.append((round(float(scores[q, c]), 4), rank, shown, flags))
         queries.append(
             SampledQuestion(
                 id=query.id,

@@ -69,14 +69,9 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def _scores(report: BenchReport) -> list[tuple[list[str], dict[Question, float]]]:
-    """The names of each row that was asked every question, and its scores."""
-    by_row = []
-    for row in report.rows:
-        pairs = zip(_questions(report), row.scores, strict=True)
-        scores = {question: score for question, score in pairs if score is not None}
-        if None not in row.scores:
-            by_row.append(([row.name, *row.aliases], scores))
-    return by_row
+    """The names and the scores of each row."""
+    questions = _questions(report)
+    return [([row.name, *row.aliases], dict(zip(questions, row.scores, strict=True))) for row in report.rows]
 
 
 def _questions(report: BenchReport) -> list[Question]:

@@ -1,14 +1,17 @@
-"""What `surefind bench` compares, from its options: configurations, measures, and what is left out because embedding
-takes long."""
+"""What `surefind bench` compares, from its options: configurations, measures, and what is left out because it takes
+long."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import cast
 
 from surefind import spec
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import plan
+from surefind.bench.left_out import LeftOut
 from surefind.bench.names import elsewhere
 from surefind.bench.plan import Contender, Plan
 from surefind.bench.run import unseen
@@ -24,10 +27,23 @@ from surefind.retrieve.dense import Dense
 from surefind.search.pipeline import Pipeline
 from surefind.settings.template import BUILT_IN
 
-Compared = tuple[tuple[Contender, ...], tuple[Measure, ...], tuple[str, ...]]
-"""What is compared, by which measures, and the pipelines that are left out because embedding takes long."""
 _EMBEDDED = 300
-"""The most passages that the default comparison embeds with another encoder: about 15 seconds on two cores."""
+"""The most passages that the default comparison embeds with another encoder."""
+_READ = 100
+"""The most questions for which a reranker reads on this machine in the default comparison. A count, and not a time: the
+same exam is then compared in the same way on every machine."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is compared, and by which measures."""
+
+    contenders: tuple[Contender, ...]
+    measures: tuple[Measure, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    """Built-in pipelines without vectors, which would take long to make."""
+    offered: tuple[str, ...] = ()
+    """The names of contenders that nobody asked for: built-in pipelines of the default comparison."""
 
 
 def compared(
@@ -35,7 +51,8 @@ def compared(
 ) -> Compared:
     """Reads the options, which refuses bad ones before an exam is written."""
     named = kb.settings.known
-    left_out: list[Contender] = []
+    left_out: list[LeftOut] = []
+    offered: list[str] = []
     cuts = plan.layouts_from_texts(layouts)
     given = plan.from_texts(texts, named, elsewhere(kb))
     if preset:
@@ -50,15 +67,22 @@ def compared(
     else:
         contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
         if "pipelines" not in kb.settings.bench:
-            left_out = [
-                contender for contender in contenders if contender.name in BUILT_IN and _takes_long(kb, contender)
-            ]
-    kept = tuple(contender for contender in contenders if contender not in left_out)
-    return kept, plan.parse_measures(measures or wanted), tuple(contender.name for contender in left_out)
+            own = kb.settings.pipelines  # those that somebody wrote, or chose with `surefind use`
+            offered = [one.name for one in contenders if one.name in BUILT_IN and one.name not in own]
+            for contender in contenders:
+                if contender.name in offered and (passages := _to_embed(kb, contender)) > _EMBEDDED:
+                    left_out.append(LeftOut(contender.name, passages))
+    kept = _without(contenders, left_out)
+    return Compared(kept, plan.parse_measures(measures or wanted), tuple(left_out), tuple(offered))
 
 
-def _takes_long(kb: KnowledgeBase, contender: Contender) -> bool:
-    """Whether an encoder that the hybrid has not would have to embed many passages, judged by some of them."""
+def _without(contenders: Sequence[Contender], left_out: Sequence[LeftOut]) -> tuple[Contender, ...]:
+    names = [one.name for one in left_out]
+    return tuple(contender for contender in contenders if contender.name not in names)
+
+
+def _to_embed(kb: KnowledgeBase, contender: Contender) -> int:
+    """How many passages an encoder that the hybrid has not would have to embed, judged by some of them."""
     usual = Pipeline.parse(BUILT_IN["hybrid"]).retrieve
     new = [
         retriever
@@ -66,18 +90,30 @@ def _takes_long(kb: KnowledgeBase, contender: Contender) -> bool:
         if isinstance(retriever, Dense) and retriever not in usual
     ]
     if not new or not kb.has_cut(None) or not kb.missing(new):
-        return False
+        return 0
     view = kb.reader().view
     ids = view.spans().ids
     some = view.chunks(ids[:: len(ids) // _EMBEDDED + 1].tolist(), Access.owner())
     texts = [chunk.searchable for chunk in some]
     lacking = sum(kb.services.embedder(retriever.model).lacking(texts) for retriever in new)
-    return lacking / max(1, len(texts)) * len(ids) > _EMBEDDED
+    return round(lacking / max(1, len(texts)) * len(ids))
 
 
 def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> Plan:
+    """Returns the plan without built-in pipelines whose reranker would read for many questions."""
+    slow = [
+        LeftOut(contender.name)
+        for contender in what.contenders
+        if contender.name in what.offered and len(exam.queries) > _READ and _reads_here(contender.pipeline)
+    ]
+    left_out = (*slow, *what.left_out)
     # Without the questions that a contender learned from: the quote then covers exactly those that will be asked.
-    return unseen(Plan(what[0], exam, what[1], access, what[2]), kb.services)
+    return unseen(Plan(_without(what.contenders, slow), exam, what.measures, access, left_out), kb.services)
+
+
+def _reads_here(pipeline: Pipeline) -> bool:
+    """Whether a reranker reads passages on this machine for every question."""
+    return any(declared(reranker).runs_here for reranker in pipeline.rerank)
 
 
 def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:

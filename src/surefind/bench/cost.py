@@ -11,7 +11,6 @@ import numpy as np
 
 from surefind.abilities import declared
 from surefind.access import Access
-from surefind.bench.drawn import drawn_part
 from surefind.bench.engine import OWNER, Bench
 from surefind.bench.ingestion import PROBE, seconds_per_character
 from surefind.bench.llm_calls import llm_calls
@@ -27,10 +26,6 @@ from surefind.write.quote import offline
 
 _PROBES = 5
 """Queries (or chunks, if an index is missing) that are timed to estimate the time of all of them."""
-
-
-_DRAWN_SECONDS = 1.0
-"""About how long a reranker reads for a question of a drawn part."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +93,7 @@ def _seconds(view: View, retriever: Retriever, exam: Exam, folder: Path) -> floa
 
 
 def _rerank_seconds(bench: Bench, plan: Plan) -> float:
-    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached. Those
-    of drawn contenders are not tried, because that takes as long as some of their questions."""
+    """Estimated seconds of the rerankers that run on this machine; an upper bound, since scored pairs are cached."""
     if not plan.exam.queries:
         return 0.0
     work = {
@@ -111,12 +105,9 @@ def _rerank_seconds(bench: Bench, plan: Plan) -> float:
         and not bench.cache.data(bench.reranked_key(contender, plan))
     }
     probe = Query(plan.exam.queries[0].text)
-    part = drawn_part(plan.exam.queries)
-    drawn = [contender for contender, _ in work.values() if contender.drawn and part]
-    tried = [pair for pair in work.values() if pair[0] not in drawn]
-    return len(part or ()) * len(drawn) * _DRAWN_SECONDS + len(plan.exam.queries) * sum(
+    return len(plan.exam.queries) * sum(
         bench.reranking(contender, plan).seconds(reranker, probe, _readable(bench.view(contender), plan.access))
-        for contender, reranker in tried
+        for contender, reranker in work.values()
     )
 
 

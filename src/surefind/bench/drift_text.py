@@ -46,7 +46,7 @@ def verdict(drift: Drift) -> str:
 
 
 def listed(what: str, changes: Sequence[ScoreChange], total: str = "") -> list[str]:
-    """Returns the first questions that changed, two lines each. `all` says how to see all of them."""
+    """Returns the first questions that changed, two lines each. `total` says how to see all of them."""
     if not changes:
         return []
     lines = [f"{len(changes)} {'question' if len(changes) == 1 else 'questions'} {what}:"]

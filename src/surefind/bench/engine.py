@@ -6,12 +6,9 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 
-import numpy as np
-
 from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench.cache import RunCache
-from surefind.bench.drawn import QuestionSample, drawn_part, timed_while_ranking
 from surefind.bench.hooks import ExamHooks
 from surefind.bench.ingestion import seconds_per_character
 from surefind.bench.latency import measure_latency
@@ -32,7 +29,7 @@ from surefind.search.passage_source import PipelinePassages
 from surefind.search.reader import Searcher
 from surefind.store.backend import View
 from surefind.store.needs import identity, needed
-from surefind.types import BoolArray, Floats, Query, Rankings
+from surefind.types import Floats, Query, Rankings
 
 OWNER = Access.owner()
 """Training and timings use all documents, whatever their access rules."""
@@ -49,10 +46,6 @@ class Ranked:
     rankings: tuple[Rankings, ...]
     steps: tuple[tuple[Step, ...], ...]
     """For each contender, the effect of its rerankers in order."""
-    before: tuple[Rankings | None, ...]
-    """For each contender that was asked a part of the questions, the rankings of all without its rerankers."""
-    part: QuestionSample | None
-    """The questions that drawn contenders were asked; None: all of them."""
     retrieved: Mapping[tuple[str, str, int], Rankings]
     """The rankings of each retriever, by the keys of `Plan.retrievers`."""
     problems: tuple[str, ...]
@@ -69,10 +62,7 @@ class Scored:
     judges: tuple[Judge, ...]
     rankings: tuple[Rankings, ...]
     scores: Mapping[str, Floats]
-    """For each measure, the scores as an array of shape (queries, contenders); estimates where a contender was asked a
-    part of the questions (`bench.drawn`)."""
-    answered: Mapping[str, Floats]
-    """The scores of the questions that were asked; NaN for the others."""
+    """For each measure, the scores as an array of shape (queries, contenders)."""
     left_out: Unasked
     """The questions that were not asked."""
     steps: tuple[tuple[Step, ...], ...] = ()
@@ -81,16 +71,6 @@ class Scored:
     """Messages about retrievers and fusers whose model failed."""
     retrieved: Mapping[tuple[str, str, int], Rankings] = field(default_factory=dict)
     """The rankings of each retriever, by the keys of `Plan.retrievers`."""
-
-    @property
-    def asked(self) -> BoolArray:
-        """Which question was asked of which contender, (queries, contenders)."""
-        return ~np.isnan(self.answered[str(self.plan.primary)])
-
-    @property
-    def whole(self) -> list[bool]:
-        """Whether each contender was asked every question."""
-        return [bool(column.all()) for column in self.asked.T]
 
     @property
     def view(self) -> View:
@@ -158,7 +138,7 @@ class Bench:
         plan = scored.plan
         sizes = [self.index_bytes(contender) for contender in plan.contenders]
         ingestion = [self.ingestion(contender) for contender in plan.contenders]
-        latency = self.latency(plan, timed_while_ranking(plan.contenders, scored.steps))
+        latency = self.latency(plan)
         outcome = {field.name: getattr(scored, field.name) for field in fields(scored)}
         return Outcome(**outcome, latency=latency, index_bytes=sizes, ingestion=ingestion, memory_bytes=peak_memory())
 
@@ -172,15 +152,13 @@ class Bench:
         views = tuple(self.view(contender) for contender in plan.contenders)
         ranked = self.rank(plan)
         judges = {id(view): Judge(exam.queries, places_of(view.spans(), documents)) for view in views}
-        rows = list(zip(ranked.rankings, ranked.before, views, strict=True))
-        scores, answered = score_table(plan, rows, ranked.part, judges, documents, self.report)
+        rows = list(zip(ranked.rankings, views, strict=True))
         return Scored(
             plan=plan,
             views=views,
             judges=tuple(judges[id(view)] for view in views),
             rankings=ranked.rankings,
-            scores=scores,
-            answered=answered,
+            scores=score_table(plan, rows, judges, documents, self.report),
             left_out=left_out,
             steps=ranked.steps,
             problems=ranked.problems,
@@ -214,25 +192,15 @@ class Bench:
         queries = [Query(query.text, query.id) for query in plan.exam.queries]
         found = {key: self._retrieve(plan, *job, queries) for key, job in plan.retrievers().items()}
         want = max(_MIN_RANKED, *(measure.k for measure in plan.measures))
-        part = drawn_part(plan.exam.queries) if any(contender.drawn for contender in plan.contenders) else None
-        rankings, steps, before = [], [], list[Rankings | None]()
+        rankings, steps = [], []
         for contender in plan.contenders:
             where = self.view(contender), self.kb.services, plan.access
-            after = self.reranking(contender, plan), self._fused, self.report
-            hooks = ExamHooks(contender, queries, found, *after)
-            if part is None or not contender.drawn:
-                rankings.append(contender.pipeline.rank(queries, want, *where, hooks))
-                before.append(None)
-            else:
-                before.append(replace(contender.pipeline, rerank=()).rank(queries, want, *where, hooks))
-                few = [queries[i] for i in part.places]
-                retrieved = {key: part.of(rows) for key, rows in found.items()}
-                hooks = ExamHooks(contender, few, retrieved, *after, one_by_one=True)
-                rankings.append(part.whole(contender.pipeline.rank(few, want, *where, hooks)))
+            hooks = ExamHooks(contender, queries, found, self.reranking(contender, plan), self._fused, self.report)
+            rankings.append(contender.pipeline.rank(queries, want, *where, hooks))
             steps.append(tuple(hooks.steps))
             if steps[-1] and not any(step.fell_back or step.stood_in for step in steps[-1]):
                 self.cache.put_data(self.reranked_key(contender, plan), True)
-        return Ranked(tuple(rankings), tuple(steps), tuple(before), part, found, tuple(self._problems))
+        return Ranked(tuple(rankings), tuple(steps), found, tuple(self._problems))
 
     def run_key(self, plan: Plan, contender: Contender, retriever: Retriever) -> str:
         scope = (
@@ -292,8 +260,7 @@ class Bench:
         second run leaves them out."""
         stamps = [declared(reranker).stamp(self.kb.services) for reranker in contender.pipeline.rerank]
         scope = self.view(contender).fingerprint, plan.exam.fingerprint, contender.pipeline
-        drawn = ("drawn",) if contender.drawn else ()
-        return self.cache.key("reranked", *scope, *stamps, *drawn, *self.audience(plan, contender))
+        return self.cache.key("reranked", *scope, *stamps, *self.audience(plan, contender))
 
     def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
@@ -304,9 +271,9 @@ class Bench:
 
     # ------------------------------------------------------------ latency, size, ingestion
 
-    def latency(self, plan: Plan, timed_before: Mapping[str, Sequence[float]] | None = None) -> list[Timing]:
+    def latency(self, plan: Plan) -> list[Timing]:
         """Latency of every contender on the plan's questions. Measured on the first run on this machine; later runs
-        report the same times. `timed_before` has the milliseconds of rerankers by pipeline."""
+        report the same times."""
         audience = self.audience(plan, plan.contenders[0])
         key = self.cache.key("latency", self.fingerprint(plan), plan.exam.fingerprint, *plan.contenders, *audience)
         known = self.cache.record(list[Timing], key)
@@ -319,7 +286,7 @@ class Bench:
             places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
             contenders = [plan.contenders[i] for i in places]
             view = self.view(contenders[0])
-            times = measure_latency(contenders, queries, view, self.kb.services, plan.access, timed_before)
+            times = measure_latency(contenders, queries, view, self.kb.services, plan.access)
             timed.update(zip(places, times, strict=True))
         timings = [timed[i] for i in range(len(plan.contenders))]
         self.cache.put_data(key, to_json(timings))

@@ -12,9 +12,10 @@ import numpy as np
 
 from surefind.bench.html import render
 from surefind.bench.movement import in_words
+from surefind.bench.plan import label
 from surefind.bench.report import BenchReport, HarmedQuestion, Means
 from surefind.bench.saved import REPORT_FILE, write_report
-from surefind.bench.terminal import audience, cut_into, figures, layout_heads, llm_heads, mark, row_label
+from surefind.bench.terminal import audience, cut_into, figures, layout_heads, llm_heads, mark
 from surefind.disk.folders import private_folder
 from surefind.store.backend import Spans
 from surefind.types import Rankings
@@ -37,7 +38,7 @@ def markdown(report: BenchReport) -> str:
     lines = [
         f"# {exam.label}",
         "",
-        report.verdict.replace("\n", "\n\n"),
+        "\n\n".join([*report.verdict.split("\n"), *report.details]),
         "",
         f"{exam.queries} questions over {corpus.documents} documents, {cut_into(report)}"
         + (f" (`{corpus.layout}`)." if not layout_heads(report) else "."),
@@ -48,7 +49,7 @@ def markdown(report: BenchReport) -> str:
         "|" + "---|" * len(head),
     ]
     for row in report.ordered:
-        cells = [f"{mark(report, row)} {row_label(report, row)}".strip(), *figures(report, row)]
+        cells = [f"{mark(report, row)} {label(row.name, row.aliases)}".strip(), *figures(report, row)]
         lines.append("| " + " | ".join(cells) + " |")
     lines += [
         "",

@@ -27,11 +27,8 @@ class ExamHooks(StageHooks):
         reranking: Reranking,
         fused: Callable[[Contender, CollectedNotes], None],
         report: OnProgress,
-        one_by_one: bool = False,
     ) -> None:
-        """`retrieved` has the rankings of each retriever, by the keys of `Plan.retrievers`. `one_by_one` reranks the
-        questions one at a time, so that they are timed."""
-        self._one_by_one = one_by_one
+        """`retrieved` has the rankings of each retriever, by the keys of `Plan.retrievers`."""
         self._contender = contender
         self._queries = queries
         self._retrieved = retrieved
@@ -52,5 +49,5 @@ class ExamHooks(StageHooks):
 
     def rerank(self, reranker: Reranker, before: Rankings, work: Work) -> Rankings:
         width = max(1, before.ids.shape[1])
-        self.steps.append(self._reranking.run(reranker, self._queries, before, width, self._progress, self._one_by_one))
+        self.steps.append(self._reranking.run(reranker, self._queries, before, width, self._progress))
         return self.steps[-1].after

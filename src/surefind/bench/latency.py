@@ -10,7 +10,7 @@ in each round. The lowest and the highest median of a round are the interval in 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,13 +46,11 @@ def measure_latency(
     view: View,
     services: Services,
     access: Access,
-    known: Mapping[str, Sequence[float]] | None = None,
 ) -> list[Timing]:
-    """For each contender, p50 and p95 in milliseconds: in total and by stage. `known` has the milliseconds of rerankers
-    that were timed while they ranked, by the pipeline that ends with them."""
+    """For each contender, p50 and p95 in milliseconds: in total and by stage."""
     step = max(1, len(queries) // SAMPLE)
     sample = queries[::step][:SAMPLE]
-    stopwatch = _Stopwatch(len(sample), known or {})
+    stopwatch = _Stopwatch(len(sample))
     pipelines = [contender.pipeline for contender in contenders]
     for _ in range(_ROUNDS):
         paths = [_timed(pipeline, sample, stopwatch, view, services, access) for pipeline in pipelines]
@@ -86,9 +84,6 @@ def _timed(
     source = PipelinePassages(pipeline, view, services, access)
     for reranker in pipeline.rerank:
         path = f"{path} >> {reranker}"
-        if reranker is pipeline.rerank[-1] and stopwatch.take(path, str(pipeline)):
-            keys.append((name_of(reranker), path))
-            break
         best = stopwatch.time(path, partial(_reranked, reranker, sample, best, source, services), reach=len(best))
         keys.append((name_of(reranker), path))
     return keys
@@ -97,9 +92,8 @@ def _timed(
 class _Stopwatch:
     """The times of stages by key, in rounds."""
 
-    def __init__(self, size: int, known: Mapping[str, Sequence[float]]) -> None:
+    def __init__(self, size: int) -> None:
         self._size = size
-        self._known = known
         self._rounds: dict[str, list[list[float]]] = {}
         self._spent: dict[str, list[CollectedNotes]] = {}
         self._found: dict[str, list[Rankings]] = {}
@@ -142,12 +136,6 @@ class _Stopwatch:
             self._found[key].append(result)
         self._rounds[key].append(times)
         return self._found[key]
-
-    def take(self, key: str, pipeline: str) -> bool:
-        """Takes the times of the last stage of a pipeline if they are known. Returns whether they are."""
-        if pipeline in self._known:
-            self._rounds[key], self._spent[key] = [list(self._known[pipeline])], []
-        return pipeline in self._known
 
     def next_round(self) -> None:
         self._done.clear()

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from surefind.bench.plan import Plan
+from surefind.exam.model import Exam
+from surefind.running.time_left import about
+
+_READ_SECONDS = 0.75
+"""About how long a reranker reads for a question, on two cores."""
+_EMBED_SECONDS = 0.05
+"""About how long an encoder reads a passage, on two cores."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +54,30 @@ def _theirs(count: int) -> str:
     return "its passage is" if count == 1 else "their passages are"
 
 
-def about_left_out(plan: Plan) -> str:
-    """Says which built-in pipelines were not compared, and how to compare them; "" if there is none."""
-    if not plan.left_out:
-        return ""
-    exam = ["--exam", plan.exam.name.removesuffix("-held-out")]
-    named = [word for name in ("hybrid", *plan.left_out) for word in ("-p", name)]
-    return (
-        f"Not compared: {', '.join(plan.left_out)}, because its second encoder would have to read all passages first, "
-        f"which takes minutes. To compare it: {shlex.join(['surefind', 'bench', *exam, *named])}."
+@dataclass(frozen=True)
+class LeftOut:
+    """A built-in pipeline that the default comparison leaves out, because it takes long."""
+
+    name: str
+    passages: int = 0
+    """Passages that its second encoder would have to read first; 0: its reranker would read for each question."""
+
+
+def about_left_out(exam: Exam, left_out: Sequence[LeftOut], groups: Collection[str], restricted: bool) -> str:
+    """Says of each pipeline that was not compared what adding it takes; "" if there is none. `groups` are those that
+    the searches were for, and `restricted` says whether they may not know how many passages there are."""
+    audience = [word for group in sorted(groups) for word in ("--as", group)]
+    command = ["surefind", "bench", "--exam", exam.name.removesuffix("-held-out"), *audience, "-p", "hybrid", "-p"]
+    return " ".join(
+        f"Not compared: {one.name}. {_takes(one, len(exam.queries), restricted)}. To add it: "
+        f"{shlex.join([*command, one.name])}."
+        for one in left_out
     )
+
+
+def _takes(one: LeftOut, questions: int, restricted: bool) -> str:
+    if not one.passages:
+        takes = about(questions * _READ_SECONDS)
+        return f"Its reranker would read for each of the {questions} questions, {takes} on two cores"
+    takes = "which takes minutes" if restricted else f"{about(one.passages * _EMBED_SECONDS)} on two cores"
+    return f"Its second encoder would read all passages first, {takes}"

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from surefind.abilities import asks_llm, paid_calls
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from surefind.abilities import asks_llm, declared, paid_calls
 from surefind.bench.plan import Contender, Plan
 from surefind.fitness.kinds import Need, needs_of
 from surefind.kb import KnowledgeBase
 from surefind.llm.prices import tokens
 from surefind.prompts.values import Calls, Workload
+from surefind.search.pipeline import Pipeline
 from surefind.write.quote import paid_extractor
 
 
@@ -17,28 +23,54 @@ def llm_calls(kb: KnowledgeBase, plan: Plan) -> list[Calls]:
     stages = {path: stage for contender in plan.contenders for path, stage in _stages(kb, contender)}
     if not asks_llm(stages.values()):
         return []
-    work = _workload(kb, len(plan.exam.queries))
-    return [calls for stage in stages.values() for calls in paid_calls(stage, work)]
+    more = (again(contender.pipeline, str(contender.layout or "")) for contender in plan.contenders)
+    return calls_of(stages, itertools.chain.from_iterable(more), _workload(kb, len(plan.exam.queries)))
+
+
+def calls_of(stages: Mapping[str, object], again: Iterable[tuple[str, str, int]], work: Workload) -> list[Calls]:
+    """The most calls of stages, by their paths. `again` says which of them run for further queries: the path of the
+    stage, the path of the reranker that asks these queries, and how many it asks for each query of the work."""
+    more: dict[str, int] = defaultdict(int)
+    for path, _, searches in set(again):
+        more[path] += searches
+    return [
+        calls
+        for path, stage in stages.items()
+        for calls in paid_calls(stage, replace(work, queries=work.queries * (1 + more[path])))
+    ]
+
+
+def stages_of(pipeline: Pipeline, before: str = "") -> Iterator[tuple[str, object]]:
+    """Each stage with the path of stages before it. The same reranker after other candidates makes new calls, so the
+    path tells the two apart."""
+    yield from ((f"{before} {retriever}", retriever) for retriever in pipeline.retrieve)
+    path = " + ".join([before, *map(str, pipeline.retrieve)])
+    for later in (pipeline.fuse, *pipeline.rerank):
+        path = f"{path} >> {later}"
+        yield path, later
+
+
+def again(pipeline: Pipeline, before: str = "") -> Iterator[tuple[str, str, int]]:
+    """The stages before the rerankers, as in `calls_of`, for each reranker that searches again."""
+    paths = list(stages_of(pipeline, before))
+    searched = paths[: len(pipeline.retrieve) + 1]
+    for path, reranker in paths[len(searched) :]:
+        if searches := declared(reranker).more_searches:
+            yield from ((earlier, path, searches) for earlier, _ in searched)
 
 
 def _stages(kb: KnowledgeBase, contender: Contender) -> list[tuple[str, object]]:
-    """Each stage with the path of stages before it. The same reranker after other candidates makes new calls, so the
-    path tells the two apart."""
+    """The stages of a contender, with those that make its layout and its graph, if they are missing."""
     layout, pipeline = contender.layout, contender.pipeline
     before = str(layout or "")
     stages: list[tuple[str, object]] = []
     if layout is not None and not kb.has_cut(layout):
         stages += [(f"{before} {stage}", stage) for stage in (layout.chunk, *layout.enrich)]
     for retriever in pipeline.retrieve:
-        stages.append((f"{before} {retriever}", retriever))
         reader = paid_extractor(retriever)
         if reader and kb.missing([retriever], layout):
             stages.append((f"{before} {reader}", reader))
-    path = " + ".join([before, *map(str, pipeline.retrieve)])
-    for later in (pipeline.fuse, *pipeline.rerank):
-        path = f"{path} >> {later}"
-        stages.append((path, later))
-    return stages
+    return [*stages, *stages_of(pipeline, before)]
 
 
 def plan_needs(kb: KnowledgeBase, plan: Plan) -> list[Need]:

@@ -20,6 +20,7 @@ from surefind import spec
 from surefind.abilities import declared
 from surefind.access import Access
 from surefind.bench import presets
+from surefind.bench.left_out import LeftOut
 from surefind.errors import ConfigError, SpecError, choices
 from surefind.exam.model import Exam
 from surefind.grammar import split_outside
@@ -45,8 +46,6 @@ class Contender:
     """How its documents are cut; None: the layout of the settings."""
     aliases: tuple[str, ...] = ()
     """Other names of the same configuration."""
-    drawn: bool = False
-    """Whether it is asked a drawn part of the questions only (`bench.drawn`), because its reranker takes long."""
 
     def __str__(self) -> str:
         return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
@@ -59,8 +58,8 @@ class Plan:
     measures: tuple[Measure, ...]
     access: Access = field(default_factory=Access.owner)
     """Who the searches are for. The report quotes documents, so only these people may read it."""
-    left_out: tuple[str, ...] = ()
-    """Names of pipelines that would belong here, if embedding the passages with their encoder did not take long."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Built-in pipelines that would belong here if they did not take long."""
 
     def __post_init__(self) -> None:
         if not self.contenders:
@@ -201,7 +200,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
         firsts.append(first if count == 1 else replace(first, name=f"{first.name} ({count})"))
     taken = {first.name for first in firsts}
     return [
-        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}), drawn=all(one.drawn for one in group))
+        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}))
         for first, group in zip(firsts, same.values(), strict=True)
     ]
 
@@ -235,18 +234,13 @@ def from_settings(
     if "pipelines" in bench:
         pipelines = from_texts([str(text) for text in bench["pipelines"]], named, elsewhere)
     else:
-        pipelines = [Contender(name, pipeline, drawn=_reads_here(pipeline)) for name, pipeline in named.items()]
+        pipelines = [Contender(name, pipeline) for name, pipeline in named.items()]
     layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
     if "preset" in bench or not ("pipelines" in bench or layouts):
         contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), pipelines, layouts)
     else:
         contenders, measures = distinct(across(pipelines, layouts)), DEFAULT_MEASURES
     return contenders, tuple(bench.get("measures", measures))
-
-
-def _reads_here(pipeline: Pipeline) -> bool:
-    """Whether a reranker reads passages on this machine for every question."""
-    return any(declared(reranker).runs_here for reranker in pipeline.rerank)
 
 
 def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:

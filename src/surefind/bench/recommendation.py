@@ -126,26 +126,40 @@ def percent(probability: float) -> str:
     return "more than 99%" if probability > 0.99 else f"{probability:.0%}"
 
 
-def describe(names: Sequence[str], advice: Recommendation, collections: int, chosen: int | None = None) -> str:
-    """The recommendation in words: how sure it is, on what basis, and what would make it surer. If a faster
-    configuration was `chosen`, the text says that these figures are those of the best."""
-    best = "" if chosen in (None, advice.best) else f" than {names[advice.best]}"
+def probability(names: Sequence[str], advice: Recommendation, chosen: int, longer: str = "longer") -> str:
+    """How sure it is that `chosen` is the one to use, in one sentence. Another one than the best takes its place only
+    if searches with the best take `longer`."""
+    points = f"{100 * advice.margin:g} points"
+    if chosen == advice.best:
+        text = (
+            f"With {percent(advice.within)} probability nothing in this table is better than {names[chosen]} by more "
+            f"than {points} on real questions"
+        )
+    else:
+        text = (
+            f"With {percent(advice.as_good[chosen])} probability {names[advice.best]}, whose searches take {longer}, "
+            f"is not better than {names[chosen]} by more than {points} on real questions"
+        )
+    more = f"; {advice.more} {'more ' if advice.real else ''}real questions would halve the doubt"
+    return text + (more if advice.more else "") + "."
+
+
+def describe(names: Sequence[str], advice: Recommendation, collections: int) -> str:
+    """What the probability rests on, and what would make it surer."""
+    best = names[advice.best]
     text = (
-        f"The probability is {percent(advice.within)} that no configuration of this table is better{best} by more than "
-        f"{advice.margin:g} {advice.measure} on real questions; the expected loss{' with it' if best else ''} is "
+        f"{best} has the highest expected {advice.measure} on real questions; the expected loss with it is "
         f"{100 * advice.regret:.1f} points."
     )
     basis = [f"real questions on {collections} other collections"]
     if advice.real:
         basis.append(f"{advice.real} real questions of this exam")
     basis += [f"{count} {family} questions" for family, count in advice.other.items()]
-    text += f" It rests on {' and '.join(filter(None, [', '.join(basis[:-1]), basis[-1]]))}"
+    text += f" This rests on {' and '.join(filter(None, [', '.join(basis[:-1]), basis[-1]]))}"
     text += "." if advice.real else "; questions cut from the documents do not choose."
-    if advice.more:
-        text += f" About {advice.more} {'more ' if advice.real else ''}real questions would halve the expected loss."
     if advice.decisive:
-        rival, best = names[advice.rival], names[advice.best]
-        text += f" About {advice.decisive} {'more' if advice.real else 'of them'} would tell {best} from {rival}."
+        more = " more" if advice.real else ""
+        text += f" About {advice.decisive}{more} real questions would tell {best} from {names[advice.rival]}."
     if advice.unknown:
         listed = ", ".join(names[i] for i in advice.unknown[:4])
         text += f" Not measured on other collections: {listed}{' …' if len(advice.unknown) > 4 else ''}."

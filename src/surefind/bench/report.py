@@ -15,13 +15,13 @@ from surefind.bench.timing import Timing
 from surefind.exam.leakage import Leakage
 from surefind.measure.statistics import Interval
 
-FORMAT = 1
+FORMAT = 2
 """Increase it when a field is added, removed or changed. Reports of other formats are not read."""
 Means = Mapping[str, Mapping[str, float]]
 """Group of questions -> measure -> mean."""
-SampledResult = tuple[float | None, int | None, tuple[int, ...], tuple[int, ...]]
-"""What a configuration found for a question: the score (None: it was not asked), the rank of the first relevant hit,
-its hits as places in `BenchReport.chunks`, and whether each is relevant (1 or 0)."""
+SampledResult = tuple[float, int | None, tuple[int, ...], tuple[int, ...]]
+"""What a configuration found for a question: the score, the rank of the first relevant hit, its hits as places in
+`BenchReport.chunks`, and whether each is relevant (1 or 0)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,9 +136,8 @@ class ReportRow:
     chunks: int | None = None
     ingest_s_per_doc: float | None
     held_out: Mapping[str, Interval]
-    asked: int
-    scores: tuple[float | None, ...]
-    """The primary measure of each question; None where it was not asked."""
+    scores: tuple[float, ...]
+    """The primary measure of each question."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +252,9 @@ class BenchReport:
     recommended: str
     recommendation: Recommendation | None
     verdict: str
-    """One paragraph a line."""
+    """What to use, and how sure that is: a line each."""
+    details: tuple[str, ...]
+    """What explains the verdict, a paragraph each."""
     comparisons: tuple[RowComparison, ...]
     leakage: Leakage | None
     alpha_sweep: AlphaSweep | None
@@ -281,11 +282,7 @@ class BenchReport:
     def uses_llm(self) -> bool:
         return any(row.calls for row in self.rows)
 
-    def in_part(self, row: ReportRow) -> bool:
-        """Whether a row was asked only a part of the questions, so that its score is a rough estimate."""
-        return row.asked != self.exam.queries
-
     @property
     def ordered(self) -> list[ReportRow]:
-        """The rows, best first; those that were asked a part of the questions come last."""
-        return sorted(self.rows, key=lambda row: (self.in_part(row), -row.measures[self.primary].mean))
+        """The rows, best first."""
+        return sorted(self.rows, key=lambda row: -row.measures[self.primary].mean)

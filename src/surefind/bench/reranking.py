@@ -45,8 +45,6 @@ class Step:
     """The message of the first failure."""
     stood_in: int = 0
     """Number of calls answered by the fallback model instead of the stage's own."""
-    seconds: tuple[float, ...] = ()
-    """The seconds of each question, if they were asked one at a time."""
 
 
 class Reranking:
@@ -88,22 +86,19 @@ class Reranking:
         given: Rankings,
         k: int,
         progress: Progress,
-        one_by_one: bool = False,
     ) -> Step:
-        """Reranks `given` for all queries; one at a time, they are timed as searches."""
+        """Reranks `given` for all queries."""
         name = name_of(reranker)
         key = self.key(reranker, given, k)
         known = self._cache.rankings(key)
         if known is not None:
             return Step(name, given, known)
-        size = 1 if one_by_one else _SLOW_BATCH if declared(reranker).runs_here else _BATCH
+        size = _SLOW_BATCH if declared(reranker).runs_here else _BATCH
         parts: list[Rankings] = []
-        seconds: list[float] = []
         failed, in_a_row, why, stood_in = 0, 0, "", 0
         for at in range(0, len(queries), size):
             progress(at, len(queries))
             rows = _rows(given, at, at + size)
-            started = time.perf_counter()
             try:
                 if in_a_row >= _GIVE_UP:
                     raise SurefindError(why)
@@ -121,12 +116,11 @@ class Reranking:
             except SurefindError as error:
                 parts.append(rows)
                 failed, in_a_row, why = failed + len(rows), in_a_row + 1, why or str(error)
-            seconds.append(time.perf_counter() - started)
         progress(len(queries), len(queries))
         after = stacked(parts, k)
         if not (failed or stood_in):
             self._cache.put_rankings(key, after)
-        return Step(name, given, after, failed, why, stood_in, tuple(seconds) if one_by_one else ())
+        return Step(name, given, after, failed, why, stood_in)
 
 
 def step_problems(names: Sequence[str], steps: Sequence[Sequence[Step]]) -> list[str]:

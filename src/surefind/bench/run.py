@@ -76,7 +76,6 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     bench.build(plan)
     specs = [
         f"{(contender.name, *contender.aliases)}={contender}{_stamp(contender, kb.services)}"
-        f"{' drawn' if contender.drawn else ''}"
         for contender in plan.contenders
     ]
     key = bench.cache.key(
@@ -89,7 +88,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         plan.exam.label,
         *plan.measures,
         *specs,
-        *(f"without {name}" for name in plan.left_out),
+        *(f"without {one}" for one in plan.left_out),
         *bench.audience(plan, plan.contenders[0]),
     )
     known = None if fresh else bench.cache.record(BenchReport, key)

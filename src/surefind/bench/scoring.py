@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from surefind.bench.drawn import QuestionSample
 from surefind.bench.plan import Plan
 from surefind.exam.model import Judgment
 from surefind.measure.gains import ChunkSpans, Judge
@@ -19,42 +18,27 @@ from surefind.protocols import OnProgress
 from surefind.store.backend import Spans, View
 from surefind.types import Floats, Rankings
 
-Row = tuple[Rankings, Rankings | None, View]
-"""The rankings of a contender, those of all questions without its rerankers if it was asked a part, and its view."""
-
 
 def score_table(
     plan: Plan,
-    rows: Sequence[Row],
-    part: QuestionSample | None,
+    rows: Sequence[tuple[Rankings, View]],
     judges: Mapping[int, Judge],
     documents: Mapping[str, str],
     report: OnProgress,
-) -> tuple[dict[str, Floats], dict[str, Floats]]:
-    """For each measure, an array of shape (queries, contenders), twice: the scores, with estimates where a contender
-    was asked a part of the questions; and the answered ones, with NaN for questions that were not asked. `judges` are
-    those of the views, by their id."""
-    spans = {id(view): SpanScores(plan, view.spans(), judges[id(view)].places, documents) for *_, view in rows}
+) -> dict[str, Floats]:
+    """For each measure, the scores as an array of shape (queries, contenders). `rows` has the rankings and the view of
+    each contender; `judges` are those of the views, by their id."""
+    spans = {id(view): SpanScores(plan, view.spans(), judges[id(view)].places, documents) for _, view in rows}
     levels = {m.level for m in plan.measures if not m.of_spans}
     shape = len(plan.exam.queries), len(rows)
     table: dict[str, Floats] = {str(m): np.zeros(shape) for m in plan.measures}
-    answered: dict[str, Floats] = {str(m): np.zeros(shape) for m in plan.measures}
-
-    def scored(ranking: Rankings, view: View) -> dict[str, Floats]:
-        gains = {level: judges[id(view)].gains(ranking, level) for level in levels}
-        return {
-            str(m): spans[id(view)].of(ranking, m) if m.of_spans else MEASURES[m.name](gains[m.level], m.k)
-            for m in plan.measures
-        }
-
-    for c, (ranking, before, view) in enumerate(rows):
+    for c, (ranking, view) in enumerate(rows):
         report("Scoring", c + 1, len(rows))
-        drawn = part if before is not None else None
-        without = scored(before, view) if before is not None else {}
-        for m, scores in scored(ranking, view).items():
-            table[m][:, c] = drawn.estimated(without[m], scores) if drawn else scores
-            answered[m][:, c] = np.where(drawn.asked, scores, np.nan) if drawn else scores
-    return table, answered
+        gains = {level: judges[id(view)].gains(ranking, level) for level in levels}
+        for m in plan.measures:
+            of_spans = spans[id(view)].of(ranking, m) if m.of_spans else None
+            table[str(m)][:, c] = MEASURES[m.name](gains[m.level], m.k) if of_spans is None else of_spans
+    return table
 
 
 class SpanScores:

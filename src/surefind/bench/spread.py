@@ -104,7 +104,7 @@ def _groups(bench: Bench, plan: Plan) -> list[list[Contender]]:
     groups: dict[tuple[str, ...], list[Contender]] = {}
     for contender in plan.contenders:
         pipeline = contender.pipeline
-        if pipeline.asks_llm or contender.drawn:  # a few questions, which are asked here
+        if pipeline.asks_llm:
             continue
         if not pipeline.rerank and all(
             bench.cache.rankings(bench.run_key(plan, contender, retriever)) for retriever in pipeline.retrieve

@@ -26,7 +26,7 @@ def show(report: BenchReport, console: Console) -> None:
     for title in (*layout_heads(report), *llm_heads(report)):
         table.add_column(title, justify="right", no_wrap=True)
     for row in report.ordered:
-        table.add_row(f"{mark(report, row)} {row_label(report, row)}", *figures(report, row))
+        table.add_row(f"{mark(report, row)} {label(row.name, row.aliases)}", *figures(report, row))
     console.print(
         f"{report.exam.label}: {report.exam.queries} questions over {report.corpus.documents} documents, "
         f"{cut_into(report)}."
@@ -48,14 +48,13 @@ def show(report: BenchReport, console: Console) -> None:
         console.print(report.leakage.text)
     if said := left_out_text(report.exam.dropped, report.exam.restricted):
         console.print(said)
-    print_verdict(console, report.verdict)
+    print_verdict(report, console)
 
 
-def print_verdict(console: Console, verdict: str) -> None:
-    """Prints the recommendation in bold, and the paragraphs that explain it below."""
-    first, *later = verdict.split("\n")
-    console.print(first, style="bold")
-    for paragraph in later:
+def print_verdict(report: BenchReport, console: Console) -> None:
+    """Prints the verdict in bold, and what explains it below."""
+    console.print(report.verdict, style="bold", highlight=False)
+    for paragraph in report.details:
         console.print(paragraph)
 
 
@@ -104,12 +103,6 @@ def _layout_cells(report: BenchReport, row: ReportRow) -> list[str]:
         return []
     seconds = row.ingest_s_per_doc
     return [f"{row.chunks or 0:,}", f"{(row.index_bytes or 0) / 1e6:.2f}", "" if seconds is None else f"{seconds:.3f}"]
-
-
-def row_label(report: BenchReport, row: ReportRow) -> str:
-    """The names of a row, and how many questions it was asked if that is a part of them."""
-    part = f", asked {row.asked} of {report.exam.queries}" if report.in_part(row) else ""
-    return label(row.name, row.aliases) + part
 
 
 def mark(report: BenchReport, row: ReportRow) -> str:

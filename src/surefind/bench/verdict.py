@@ -5,8 +5,9 @@ place if it is as good: if it is not worse by more than the margin, with a proba
 is no reason, because a short exam finds nothing significant. A configuration counts as faster only if somebody notices:
 if a search takes at least 20 ms and a fifth less, beyond the noise of the timings. A configuration with a reranker must
 be expected to gain more than the margin over the best without one: a search takes many times as long, and smaller
-differences do not matter to users. The text names it and its gain. Measured times do not decide this, and the text says
-them in rough words, so that the same exam gives the same verdict in the same words; the table has the milliseconds.
+differences do not matter to users. The details name it and its gain. Measured times do not decide this, and the text
+says them in rough words, so that the same exam gives the same verdict in the same words; the table has the
+milliseconds.
 
 The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
 gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
@@ -21,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.bench.prior_table import collections
-from surefind.bench.recommendation import Recommendation, describe, percent
+from surefind.bench.recommendation import Recommendation, describe, probability
 from surefind.bench.timing import Timing
 from surefind.measure.statistics import Comparison, Interval
-from surefind.types import BoolArray, Floats
+from surefind.types import Floats
 
 _NOTICED = 20.0
 """Milliseconds of a search that somebody notices."""
@@ -40,7 +41,9 @@ class Verdict:
     ties: tuple[int, ...]
     recommended: int
     text: str
-    """One paragraph a line: the advice, how sure it is and why, and what the exam shows."""
+    """What to use, and how sure that is: a line each."""
+    details: tuple[str, ...] = ()
+    """What explains it: what another configuration costs and gains, what it rests on, and what the exam shows."""
 
 
 def decide(
@@ -53,39 +56,37 @@ def decide(
     held_out_intervals: Sequence[Interval],
     latency: Mapping[int, Timing],
     advice: Recommendation | None,
-    whole: Sequence[bool] = (),
     reranked: Sequence[bool] = (),
 ) -> Verdict:
     """Picks the configuration to use, the winner of the exam and its ties, and explains them.
 
-    `recommendation` is None if there is only one configuration. `whole` says which configurations were asked every
-    question; only these can win. Empty: all of them. `reranked` says which have a reranker. Empty: none. `latency` has
-    those that were timed, by their place."""
-    may_win = np.array(whole or [True] * len(names)) | (not any(whole))
-    winner = _best(scores, may_win)
+    `advice` is None if there is only one configuration. `reranked` says which have a reranker. Empty: none. `latency`
+    has those that were timed, by their place."""
+    winner = _best(scores)
     worse = _beats(winner, comparisons)
     better = {i for i in range(len(names)) if winner in _beats(i, comparisons)}
     ties = tuple(i for i in range(len(names)) if i != winner and i not in worse | better)
-    exam = "" if may_win.all() else "Of the configurations that were asked every question, "
-    exam += _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
+    exam = _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
     if len(names) > 1 and any(held_out) and not all(held_out):
-        picked = _best(scores[~np.array(held_out)], may_win)
+        picked = _best(scores[~np.array(held_out)])
         shown = _shown(held_out_intervals[picked])
         exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
     if advice is None:
         return Verdict(winner, ties, winner, exam)
     slow = reranked or [False] * len(names)
     chosen = fastest(advice, latency, slow)
-    lines = [
-        _about_choice(names, advice, chosen, latency, slow),
-        describe(names, advice, collections(), chosen),
-        f"On this exam: {exam}",
-    ]
-    return Verdict(winner, ties, chosen, "\n".join(lines))
+    text = "\n".join([f"Use {names[chosen]}.", _how_sure(names, advice, chosen, latency)])
+    price, why = _price(names, advice, chosen, latency, slow), describe(names, advice, collections())
+    return Verdict(winner, ties, chosen, text, tuple(filter(None, [price, why, f"On this exam: {exam}"])))
 
 
-def _best(scores: Floats, may_win: BoolArray) -> int:
-    return int(np.argmax(np.where(may_win, scores.mean(axis=0), -np.inf)))
+def _how_sure(names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing]) -> str:
+    longer = "" if chosen == advice.best else _longer(names, advice.best, chosen, latency)
+    return probability(names, advice, chosen, longer)
+
+
+def _best(scores: Floats) -> int:
+    return int(np.argmax(scores.mean(axis=0)))
 
 
 def fastest(advice: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> int:
@@ -108,30 +109,6 @@ def _is_faster(timing: Timing, other: Timing) -> bool:
     return timing.p50_high < other.p50_low and other.p50 - timing.p50 >= max(_NOTICED, _SHARE * other.p50)
 
 
-def _about_choice(
-    names: Sequence[str],
-    advice: Recommendation,
-    chosen: int,
-    latency: Mapping[int, Timing],
-    reranked: Sequence[bool],
-) -> str:
-    if chosen == advice.best:
-        return f"Recommendation: {names[chosen]}.{_price(names, advice, latency, reranked)}"
-    longer = _longer(names, advice.best, chosen, latency)
-    if chosen in _quicker(advice.best, reranked):
-        points = 100 * (advice.means[advice.best] - advice.means[chosen])
-        return (
-            f"Recommendation: {names[chosen]}. {names[advice.best]} is expected to score {points:.1f} points of "
-            f"{advice.measure} more, but a search takes {longer}. If that is no problem: "
-            f"surefind use {shlex.quote(names[advice.best])}."
-        )
-    return (
-        f"Recommendation: {names[chosen]}. By what is known, {names[advice.best]} is best on real questions; "
-        f"{names[chosen]} is as good (the probability is {percent(advice.as_good[chosen])} that it is not worse by "
-        f"more than {advice.margin:g} {advice.measure}), and a search with {names[advice.best]} takes {longer}."
-    )
-
-
 def _longer(names: Sequence[str], slow: int, fast: int, latency: Mapping[int, Timing]) -> str:
     """How much longer the slower of two searches takes, in words that two runs share."""
     words = next(words for least, words in _LONGER if latency[slow].p50 >= least * latency[fast].p50)
@@ -144,18 +121,22 @@ def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
 
 
 def _price(
-    names: Sequence[str], advice: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]
+    names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing], reranked: Sequence[bool]
 ) -> str:
-    """What the best configuration costs, if it has a reranker, beside the best without one."""
+    """What the best configuration costs and gains, beside the chosen one; if that is the best and has a reranker,
+    beside the best without one. "" if there is nothing to weigh."""
     fast = [i for i in _quicker(advice.best, reranked) if i in latency]
-    if not fast or advice.best not in latency:
+    if advice.best not in latency or (chosen == advice.best and not fast):
         return ""
-    other = max(fast, key=lambda i: advice.means[i])
+    other = max(fast, key=lambda i: advice.means[i]) if chosen == advice.best else chosen
     points = 100 * (advice.means[advice.best] - advice.means[other])
-    return (
-        f" A search takes {_longer(names, advice.best, other, latency)}, which is "
-        f"expected to score {points:.1f} points of {advice.measure} less."
+    text = (
+        f"{names[advice.best]} is expected to score {points:.1f} points of {advice.measure} more than {names[other]}, "
+        f"and a search takes {_longer(names, advice.best, other, latency)}."
     )
+    if chosen == advice.best:
+        return text
+    return f"{text} If that is no problem: surefind use {shlex.quote(names[advice.best])}."
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
@@ -179,7 +160,7 @@ def _about_winner(
     score = f"{measure} {_shown(interval)}"
     if len(names) == 1:
         return f"{names[winner]} scores {score}. There is no other configuration to compare it with."
-    tied = f"statistically tied with {_listed([names[i] for i in ties], 4)}"
+    tied = f"statistically tied with {listed([names[i] for i in ties], 4)}"
     if not worse:
         return f"{names[winner]} is best ({score}), but its lead is not significant: it is {tied}."
     others = len(names) - 1
@@ -189,7 +170,7 @@ def _about_winner(
     return text + (f"all {others} others." if others > 1 else "the other configuration.")
 
 
-def _listed(items: Sequence[str], most: int) -> str:
+def listed(items: Sequence[str], most: int) -> str:
     """`a, b and c`; beyond `most` items, `a, b and 3 more`."""
     if len(items) > most:
         return f"{', '.join(items[:most])} and {len(items) - most} more"

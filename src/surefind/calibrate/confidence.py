@@ -63,7 +63,7 @@ def calibrate_confidence(
     folder = kb.services.models_folder
     assert folder is not None  # a knowledge base has one
     pipeline = plan.contenders[0].pipeline
-    efforts: tuple[Effort, ...] = ("quick", "read") if kb.settings.confidence == "read" else ("quick",)
+    efforts: tuple[Effort, ...] = ("quick", "read") if kb.settings.effort(person=True) == "read" else ("quick",)
     predictors: dict[Kind, SavedModel] = {}
     checks: dict[str, Floats] = {}
     for effort in efforts:

@@ -27,6 +27,9 @@ _ADVICE = {
     "ValidationException": "Check model, dimensions (256, 512 or 1024 for Titan v2) and max_characters.",
 }
 
+_MAX_ANSWER_BYTES = 4_000_000
+"""Bytes of an answer that are read: a vector has less."""
+
 
 @dataclass(frozen=True)
 class Bedrock(Stage):
@@ -102,7 +105,7 @@ class Bedrock(Stage):
             answer = client.invoke_model(
                 modelId=self.model, body=body, contentType="application/json", accept="application/json"
             )
-            return bytes(answer["body"].read())
+            return bytes(answer["body"].read(_MAX_ANSWER_BYTES))
 
 
 @shared

@@ -113,7 +113,7 @@ class _EndpointState:
         body: dict[str, Any] = {"model": self._stage.model, "input": texts}
         if self._stage.dimensions:
             body["dimensions"] = self._stage.dimensions
-        vectors = self._vectors(self._endpoint.post(body), len(texts))
+        vectors = self._vectors(self._endpoint.post(body, max_bytes=_bytes_of(len(texts))), len(texts))
         width = vectors.shape[1]
         if self._width and width != self._width:
             advice = "Leave dimensions at 0." if self._stage.dimensions else "Has the server's model changed?"
@@ -145,6 +145,11 @@ class _EndpointState:
 @shared
 def _state(stage: OpenAI) -> _EndpointState:
     return _EndpointState(stage)
+
+
+def _bytes_of(texts: int) -> int:
+    """The most bytes of the vectors of so many texts: 8,192 numbers of 25 digits each."""
+    return 1_000_000 + texts * 8_192 * 25
 
 
 def _address(url: str) -> str:

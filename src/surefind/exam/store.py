@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 _MAX_NAME_BYTES = 200
 """Bytes of a name, at most. Files have 255, and some have more in their names than the exam's."""
 
+_MAKE = (
+    "Bring questions of people: surefind exam import FILE.csv --name {name}, or the page Label of surefind serve. "
+    "surefind exam generate writes some from the documents."
+)
+"""How to come by an exam."""
+
 
 class ExamStore:
     def __init__(self, folder: Path) -> None:
@@ -62,8 +68,8 @@ class ExamStore:
         name, at, number = text.partition("@")
         versions = self._versions(name) if name in self.names() else []
         if not versions:
-            known = choices(name, self.names()) if self.names() else "Write one with: surefind exam generate."
-            raise ExamError(f"There is no exam called {name!r}. {known}")
+            known = choices(name, self.names()) if self.names() else ""
+            raise ExamError(f"There is no exam called {name!r}. {known} {_MAKE.format(name=name)}".replace("  ", " "))
         if not at:
             return name, versions
         if not (number.isascii() and number.isdigit()) or int(number) not in versions:

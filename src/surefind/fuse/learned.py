@@ -15,8 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
+from surefind import spec
 from surefind.disk.records import from_json, to_json
 from surefind.disk.sealed import check_files, read_sealed
 from surefind.errors import SpecError, StoreError
@@ -86,6 +87,10 @@ class Learned(Stage):
             )
         if drifted:
             note(drifted)
+
+    def only(self, kept: Sequence[int]) -> Any:
+        """Another one, because this was trained on all rankings."""
+        return spec.make("fuse", "rrf")
 
     def training_questions(self, services: Services) -> frozenset[str]:
         """The keys (`question_key`) of the questions it was trained on."""

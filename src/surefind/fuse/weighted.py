@@ -42,6 +42,13 @@ class Weighted(Stage):
         gains = [weight / sum(weights) * scale(ranking) for weight, ranking in zip(weights, rankings, strict=True)]
         return join(rankings, gains, k, self.name)
 
+    def only(self, kept: Sequence[int]) -> Weighted:
+        """Weights by name may lack a ranking, and then all that are left count alike."""
+        if self.by_name or self.weights is None:
+            return Weighted(norm=self.norm, missing=self.missing)
+        weights = tuple(self.weights[at] for at in kept)
+        return Weighted(weights if sum(weights) else None, self.norm, self.missing)
+
     def same_as(self, signals: Sequence[Signal]) -> str | None:
         alpha = None if self.by_name else alpha_of(self.weights, signals)
         if alpha is None:

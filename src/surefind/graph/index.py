@@ -13,10 +13,11 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from surefind.errors import NotBuiltError
+from surefind.abilities import implements
+from surefind.errors import NotBuiltError, SpecError
 from surefind.graph.derive import Graph, derive
 from surefind.graph.facts import Facts
-from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse, Services
+from surefind.protocols import Extractor, Index, Progress, Retriever, Reuse, ScoringIndex, Services
 from surefind.running.cache import BoundedCache
 from surefind.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings
 
@@ -34,7 +35,7 @@ class GraphIndex:
         self.facts = facts
         self.services = services
         self.near: Mapping[str, Any] = {}
-        """The indexes that find passages near a query, by `index_spec`."""
+        """The indexes that find passages near a query, by retriever: several may share one on disk."""
         self._whole: BoundedCache[bytes, Graph] = BoundedCache(1)
         self._graphs: BoundedCache[bytes, Graph] = BoundedCache(_MAX_GRAPHS)
         self._last: tuple[Any, FloatArray] | None = None
@@ -58,7 +59,7 @@ class GraphIndex:
     def over(self, near: Sequence[Retriever], indexes: Sequence[Index]) -> Self:
         """A copy of this index that uses the given indexes; both share the derived graphs."""
         made = copy.copy(self)
-        made.near = {retriever.index_spec(self.services): index for retriever, index in zip(near, indexes, strict=True)}
+        made.near = dict(zip(map(str, near), indexes, strict=True))
         made._last = None
         return made
 
@@ -77,6 +78,9 @@ class GraphIndex:
     ) -> list[tuple[list[int], FloatArray]]:
         """The passages nearest to each query, and how near they are: the mean of the retrievers' scores, each scaled
         from 0 (the last of its first `_DEPTH`) to 1 (its best)."""
+        for retriever in near:
+            if not implements(self._index_of(retriever), ScoringIndex):
+                raise SpecError(f"{retriever} cannot score single passages, so it cannot be a seed.")
         rankings = [self._index_of(retriever).search(retriever, queries, _DEPTH, allow) for retriever in near]
         table = _union(rankings)
         total = np.zeros(table.shape, np.float64)
@@ -95,7 +99,7 @@ class GraphIndex:
         return rows
 
     def _index_of(self, retriever: Retriever) -> Any:
-        name = retriever.index_spec(self.services)
+        name = str(retriever)
         if name not in self.near:
             raise NotBuiltError(
                 f"The graph has no index of {retriever} to find near passages. Give it one with over()."

@@ -60,7 +60,10 @@ def _front_groups(metadata: Mapping[str, Any], text: str, document: str, decided
         return owner_only(document, f"it {str(error).rpartition('; ')[0]}{line}", advice=IN_FRONT_MATTER)
     if groups or decided:
         return groups
-    return owner_if_alike(document, text, IN_FRONT_MATTER, read=len(list(_lists(metadata))))
+    groups = owner_if_alike(document, text, IN_FRONT_MATTER, read=len(list(_lists(metadata))))
+    if not groups and (field := next(access_keys(metadata), "")):
+        return owner_only(document, f"it has the field {field!r}", advice=IN_FRONT_MATTER)
+    return groups
 
 
 def record_groups(record: Mapping[str, Any], document: str, where: str = "") -> tuple[str, ...]:

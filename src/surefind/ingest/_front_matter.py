@@ -15,6 +15,7 @@ _MAX_CHARS = 100_000
 """Characters of front matter, at most, with everything that aliases repeat."""
 _DEEPEST = 20
 """Levels of values within values, at most."""
+_BINARY = "tag:yaml.org,2002:binary"
 _BLOCK = re.compile(r"\A---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -57,8 +58,9 @@ def _loader() -> Any:
             if not isinstance(node, yaml.MappingNode):
                 return dict(super().construct_mapping(node, deep=deep))
             self.flatten_mapping(node)
-            keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-            if not all(isinstance(key, Hashable) for key in keys) or len(set(keys)) == len(keys):
+            keys = [_as_text(self.construct_object(key, deep=True)) for key, _ in node.value]
+            plain = not any(key.tag == _BINARY for key, _ in node.value)
+            if not all(isinstance(key, Hashable) for key in keys) or (plain and len(set(keys)) == len(keys)):
                 return dict(super().construct_mapping(node, deep=deep))
             values = [self.construct_object(value, deep=True) for _, value in node.value]
             return unique_keys(list(zip(keys, values, strict=True)))
@@ -107,12 +109,20 @@ def _broken(reason: object, where: str = "") -> SourceError:
     return SourceError(f"has broken front matter{where} ({reason}); fix the YAML or remove the block")
 
 
+def _as_text(value: Any) -> Any:
+    """Returns what `!!binary` gives as text: it may be the key or a group of an access list."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
 def _plain(value: Any) -> Any:
     """Converts a YAML value to one that JSON can hold: dates become text."""
+    value = _as_text(value)
     if isinstance(value, dt.date | dt.datetime | dt.time):
         return value.isoformat()
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
+    if isinstance(value, tuple):  # of !!pairs and !!omap
+        return {str(_as_text(key)): _plain(item) for key, item in [value]}
+    if isinstance(value, list | set):
         return [_plain(item) for item in value]
     return value if isinstance(value, str | int | float | bool | None) else str(value)

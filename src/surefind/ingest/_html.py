@@ -35,6 +35,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _EMBEDDED = re.compile(r"^\s*(?:data|javascript):", re.IGNORECASE)
 _BLANKS = re.compile(r"\n{3,}")
+_REPEATED = "\0repeated"
+"""The name, which no page can write, of an attribute that holds repeated ones."""
 _DEEPEST = 300
 """Levels of tags within tags. The Markdown converter calls itself for each, and Python allows no more."""
 _NO_HEADING = re.compile(r"h\d\d+")
@@ -53,12 +55,22 @@ def parse(html: str) -> Any:
     from bs4.builder import ParserRejectedMarkup
 
     try:
-        soup = BeautifulSoup(html, "html.parser")
+        soup = BeautifulSoup(html, "html.parser", on_duplicate_attribute=_keep_first)
     except ParserRejectedMarkup as error:
         reason = str(error).strip().rpartition("\n")[2].strip()
         raise SourceError(f"is not HTML that can be parsed ({reason})") from None
     _check_depth(soup)
     return soup
+
+
+def _keep_first(attributes: Any, name: str, value: str) -> None:
+    """Of a repeated attribute the first value counts, as in browsers. The others are kept for `repeated`."""
+    attributes.setdefault(_REPEATED, []).append((name, value))
+
+
+def repeated(element: Any) -> list[tuple[str, str]]:
+    """Returns the attributes of an element that stand in it twice, with the values that do not count."""
+    return list(element.get(_REPEATED) or [])
 
 
 def _check_depth(soup: Any) -> None:

@@ -31,11 +31,12 @@ def joined(named: Iterable[tuple[str, str]], between: str = "\n") -> tuple[str, 
     return between.join(pieces), tuple(places)
 
 
-def source_lines(source: str, body: str) -> tuple[Place, ...]:
-    """Records the lines of a body that is the end of its source file."""
+def source_lines(source: str, body: str, text: str | None = None) -> tuple[Place, ...]:
+    """Records the lines of a body that is the end of its source file. `text` is what became of it, line by line."""
     line = source.count("\n", 0, len(source) - len(body)) + 1
+    text = body if text is None else text
     places = []
-    for at in range(0, len(body), _STEP):
+    for at in range(0, len(text), _STEP):
         places.append(Place(at, "", line))
-        line += body.count("\n", at, at + _STEP)
+        line += text.count("\n", at, at + _STEP)
     return tuple(places)

@@ -18,6 +18,7 @@ from surefind.files.access_head import access_name
 from surefind.files.formats import FORMATS
 from surefind.files.inside import guarded, owner_only, read_inside, scope
 from surefind.files.opening import read_file
+from surefind.names import record_name
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -88,8 +89,8 @@ def _attachments(message: EmailMessage) -> Iterator[tuple[str, bytes]]:
         content: Any = part.get_payload(decode=True)
         if part.get_content_type() == "message/rfc822":
             content = cast(EmailMessage, part.get_content()).as_bytes()
-        base = (part.get_filename() or "").replace("\\", "/").rpartition("/")[2]
-        name = base or _name(part, number)
+        base = record_name((part.get_filename() or "").replace("\\", "/").rpartition("/")[2])
+        name = base if base not in ("", ".", "..") else _name(part, number)
         name = name if name not in taken else f"{number} {name}"
         taken.add(name)
         charset = part.get_content_charset("") if part.get_content_maintype() == "text" else ""

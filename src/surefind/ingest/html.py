@@ -12,13 +12,15 @@ from surefind.files.formats import FORMATS
 from surefind.files.inside import owner_only
 from surefind.ingest._access_list import access_groups, with_access_only
 from surefind.ingest._decode import read_text
-from surefind.ingest._html import content, parse, to_markdown
+from surefind.ingest._html import content, parse, repeated, to_markdown
 from surefind.ingest._repeated import is_readable
 from surefind.spec import Stage
 from surefind.types import Document
 
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 """The attributes of a meta element that may hold its name."""
+_VALUES = ("content", "value")
+"""The attributes that may hold its value."""
 _ADVICE = 'write <meta name="acl" content="group">, or content="public" if everybody may read the page'
 
 
@@ -62,12 +64,16 @@ def _listed(soup: Any, document: str) -> tuple[str, ...]:
     cannot be read, nobody but the owner may read the page."""
     lists: list[list[str]] = []
     for meta in soup("meta"):
-        name = next((str(meta[key]) for key in _NAMES if resembles_access_key(str(meta.get(key) or ""))), "")
-        if not name:
+        others = repeated(meta)
+        values = [(key, str(value)) for key, value in meta.attrs.items() if isinstance(value, str)] + others
+        named = [(key, value) for key, value in values if key not in _VALUES and resembles_access_key(value)]
+        if not named:
             continue
+        name = named[0][1]
         groups = [part.strip() for part in str(meta.get("content") or meta.get("value") or "").split(",")]
-        if not is_access_key(name) or not is_readable(groups):
-            why = f"line {meta.sourceline} has a meta element {name!r} that cannot be read"
+        if others or named[0][0] not in _NAMES or not is_access_key(name) or not is_readable(groups):
+            twice = f" with {others[0][0]!r} twice" if others else " that cannot be read"
+            why = f"line {meta.sourceline} has a meta element {name!r}{twice}"
             return owner_only(document, why, advice=_ADVICE)
         lists.append(groups)
     return access_groups(*({"acl": groups} for groups in lists))

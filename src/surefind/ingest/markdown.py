@@ -1,4 +1,5 @@
-"""`markdown`: reads Markdown with YAML front matter. The document's text begins after the front matter."""
+"""`markdown`: reads Markdown with YAML front matter. The document's text begins after the front matter, and has none of
+the marks that only a static-site generator understands."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import io
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,6 +15,7 @@ from surefind.files.formats import FORMATS
 from surefind.ingest._access_list import with_front_matter
 from surefind.ingest._decode import read_text
 from surefind.ingest._places import source_lines
+from surefind.ingest._static_sites import plain_markdown
 from surefind.spec import Stage
 from surefind.text.blocks import title_of
 from surefind.types import Document
@@ -31,8 +34,9 @@ class Markdown(Stage):
     def read(self, path: Path, document_id: str) -> Iterable[Document]:
         source = read_text(path)
         metadata, body, groups = with_front_matter(source, document_id)
-        title = metadata.get("title") or first_heading(body) or path.name.split(".")[0]
-        yield Document(document_id, body, str(title), "markdown", metadata, groups, source_lines(source, body))
+        text = plain_markdown(body, metadata)
+        title = unescape(str(metadata.get("title") or first_heading(text) or path.name.split(".")[0]))
+        yield Document(document_id, text, title, "markdown", metadata, groups, source_lines(source, body, text))
 
 
 def first_heading(text: str) -> str:

@@ -10,14 +10,15 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
 from surefind.errors import SourceError
 from surefind.files.formats import FORMATS
-from surefind.files.inside import OverLimitError, complain, read_inside, scope
+from surefind.files.inside import OverLimitError, complain, owner_only, read_inside, scope
 from surefind.files.scan import IGNORED
+from surefind.names import one_spelling, wrong_name
 from surefind.spec import Stage
 from surefind.types import Document
 
@@ -39,8 +40,8 @@ class Zip(Stage):
                 members = _wanted(archive)
                 if not members:
                     raise SourceError("contains no file of a known type")
-                for member in members:
-                    yield from _read(archive, member, document_id)
+                for name, same in members.items():
+                    yield from _read(archive, name, same, document_id)
         except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
             raise SourceError(f"is damaged or not a ZIP archive ({error})") from None
 
@@ -59,30 +60,48 @@ def check_archive(archive: zipfile.ZipFile) -> None:
         raise OverLimitError(f"unpacks to more than {limits.unpacked_mb:g} MB (max_unpacked_mb)")
 
 
-def _wanted(archive: zipfile.ZipFile) -> list[zipfile.ZipInfo]:
-    """The members that have a reader, sorted by name, each name once."""
-    unique = {member.filename: member for member in archive.infolist() if _is_document(member)}
-    return [unique[name] for name in sorted(unique)]
+def _wanted(archive: zipfile.ZipFile) -> dict[str, list[zipfile.ZipInfo]]:
+    """The members that have a reader, by their names, in order of name."""
+    members: dict[str, list[zipfile.ZipInfo]] = {}
+    for member in filter(_is_document, archive.infolist()):
+        members.setdefault(_name(member), []).append(member)
+    return dict(sorted(members.items()))
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    """The path of a member in its one spelling. Programs that pack a folder write `./` before each path."""
+    path = one_spelling(member.filename.replace("\\", "/"))
+    return "/" * path.startswith("/") + "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def _is_document(member: zipfile.ZipInfo) -> bool:
-    steps = PurePosixPath(member.filename.replace("\\", "/")).parts
+    steps = PurePosixPath(_name(member)).parts
     link = stat.S_ISLNK(member.external_attr >> 16)
     if member.is_dir() or link or scope().readers.find(member.filename) is None:
         return False
     return not any((s.startswith(".") and s != "..") or s in IGNORED or s == "__MACOSX" for s in steps)
 
 
-def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo, document_id: str) -> Iterable[Document]:
-    name = member.filename.replace("\\", "/")
+def _read(archive: zipfile.ZipFile, name: str, members: list[zipfile.ZipInfo], document_id: str) -> Iterable[Document]:
+    """Reads the members of one name. If there are several, programs disagree on which one counts, and on its access
+    list, so nobody but the owner may read any."""
     if name.startswith("/") or ".." in name.split("/") or ":" in name.split("/")[0]:
         complain("has a name that leads out of the archive", name)
         return
-    if member.flag_bits & _ENCRYPTED:
-        complain("is encrypted", name)
+    if why := wrong_name(name):
+        complain(f"has a name that no document can have ({why})", name)
         return
-    try:
-        with archive.open(member) as content:
-            yield from read_inside(name, content, f"{document_id}/{name}")
-    except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        complain(f"is damaged ({error})", name)
+    closed: tuple[str, ...] = ()
+    if len(members) > 1:
+        why = f"the archive has {len(members)} files of this name"
+        closed = owner_only(f"{document_id}/{name}", why, name, "make the archive again, with one file of each name")
+    for member in members:
+        if member.flag_bits & _ENCRYPTED:
+            complain("is encrypted", name)
+            continue
+        try:
+            with archive.open(member) as content:
+                documents = read_inside(name, content, f"{document_id}/{name}")
+                yield from (replace(document, acl=closed) if closed else document for document in documents)
+        except (zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
+            complain(f"is damaged ({error})", name)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from surefind.errors import NothingIndexedError, SourceError, StoreError, UsageError
 from surefind.kb.shared import Shared
 from surefind.kb.writing import Writers
+from surefind.names import one_spelling
 from surefind.running.workers import check_stopped
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class Drafts:
 
     def add(self, file: str | Path, document: str = "", author: str = "") -> Draft:
         """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
+        from surefind.access import Access
+
         path = Path(file).expanduser()
         if self._shared.settings.readers.find(path.name) and not path.is_file():
             raise SourceError(f"There is no file {path}. Check the path; nothing was changed.")
@@ -46,7 +50,7 @@ class Drafts:
         if path.is_file() and path.stat().st_size > limit * 1e6:
             raise SourceError(f"{path} is larger than {limit:g} MB (max_file_mb).")
         data = path.read_bytes() if path.is_file() else b""
-        return self.add_bytes(path.name, data, document, author)
+        return self.add_bytes(path.name, data, document, author, access=Access.owner())
 
     def add_bytes(
         self,
@@ -56,12 +60,23 @@ class Drafts:
         author: str = "",
         keep_metadata: bool = False,
         made_from: int | None = None,
+        access: Access | None = None,
     ) -> Draft:
         """Takes in the bytes of a file as a draft. With `keep_metadata`, it has the metadata and the access list of its
         document, whatever the file says. `made_from` is the version that its author edited, by default the one that is
-        published now."""
-        document = document or name
+        published now. A new name that looks like that of another document is refused; the message names the other one
+        if `access` admits to it."""
+        from surefind.access import Access
+        from surefind.desk.taking import check_document, check_name, check_new
+        from surefind.store.failures import explaining
+
+        check_name(name)
+        document = document or one_spelling(name)
+        check_document(document)
         content, base = self._taken(name, data, document, keep_metadata)
+        if base.version is None and self._shared.exists:
+            with explaining(self._shared.data):
+                check_new(self._shared.catalogue, document, partial(self._may_read, access or Access.public()))
         if made_from is not None and made_from != base.version:
             base = self._earlier(made_from, document)
         return self._shared.desk.add(document, content, author or self._shared.author, base, keep_metadata)
@@ -143,11 +158,14 @@ class Drafts:
         approvals: int = 0,
         revision: int | None = None,
         warn: Callable[[str], None] | None = None,
+        access: Access | None = None,
     ) -> int:
         """Puts a draft in the place of the document's earlier version. Returns the number of the new generation.
         `gate` is as in `sync`. `approvals` is the number of people who must have approved the draft. `revision` is the
         one to publish: if there is a newer one, `ConflictError` is raised. `warn` is told if the draft is published but
-        could not be committed to git."""
+        could not be committed to git. `access` is what the publisher may read, by default everything: the file of a
+        document that they may not read is not written."""
+        from surefind.access import Access
         from surefind.desk.publishing import publish
 
         asked = self._writers.gate(gate)  # raises if the settings require one
@@ -157,7 +175,7 @@ class Drafts:
         desk.get(number)
         with self._writers.open(report=report, gate=asked) as writer:
             generation = publish(writer, desk, number, self._shared.settings.retrievers, approvals, revision)
-        problem = self._commit(number)
+        problem = self._commit(number, access or Access.owner())
         if problem and warn:
             warn(f"The draft is published, but Surefind {problem}")
         return generation
@@ -179,45 +197,38 @@ class Drafts:
             build_only(writer, self._shared.desk, number, revision)
         return seen[0]
 
-    def _commit(self, number: int) -> str:
+    def _commit(self, number: int, access: Access) -> str:
         """Commits a published draft to the git repository of the settings, if there is one. A failure does not undo the
         publishing: it becomes an event of the draft, and is returned."""
-        from surefind.files.committing import commit_file
+        from surefind.desk.publishing import write_to_git
+        from surefind.files.committing import WorkingTree
 
-        if not self._shared.settings.desk.git:
+        settings, catalogue, desk = self._shared.settings, self._shared.catalogue, self._shared.desk
+        if not settings.desk.git:
             return ""
-        draft = self._shared.desk.get(number)
-        current = self._shared.desk.revision(number)
-        message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
-        repository = (self._shared.folder / Path(self._shared.settings.desk.git).expanduser()).resolve()
+        repository = (self._shared.folder / Path(settings.desk.git).expanduser()).resolve()
+        below = [repository]
+        if self._shared.folder.resolve().is_relative_to(repository):  # it has the settings and keys, too
+            below = [source.root for source in catalogue.sources() if not source.origin]
+        tree = WorkingTree(repository, below, settings.desk.formats, settings.limits)
         try:
-            self._check_format(draft.document)
-            below = self._document_folders(repository)
-            limits = self._shared.settings.limits
-            commit = commit_file(repository, draft.document, current.data, draft.author, message, limits, below)
+            with self._reading() as reading:
+                commit = write_to_git(tree, catalogue, desk, number, reading, partial(self._may_read, access))
         except (SourceError, OSError, UnicodeError) as error:
             problem = f"could not commit to git: {error}"
-            self._shared.desk.record(number, self._shared.author, problem)
+            desk.record(number, self._shared.author, problem)
             return problem
-        self._shared.desk.record(number, self._shared.author, f"committed to git as {commit[:12]}")
+        desk.record(number, self._shared.author, f"committed to git as {commit[:12]}")
         return ""
 
-    def _check_format(self, document: str) -> None:
-        """Raises `SourceError` if the file of a document would be something else to other programs: its name says what
-        they do with it."""
-        readers = self._shared.settings.readers
-        if readers.find(document) in (None, readers.by_name["code"]):
-            raise SourceError(
-                f"{document} has no format of documents in its name, so other programs could run it or read it as "
-                "their settings. Publish it under a name such as fees.md."
-            )
+    def _may_read(self, access: Access, version: int) -> bool:
+        """Returns whether a caller may read a version: by its own access list, and by the rules for its names."""
+        from surefind.access import access_lists
 
-    def _document_folders(self, repository: Path) -> list[Path]:
-        """Returns the folders of a repository that documents may be written to: all, or only those that are synced if
-        the knowledge base is inside, with its settings and keys."""
-        if not self._shared.folder.resolve().is_relative_to(repository):
-            return [repository]
-        return [source.root for source in self._shared.catalogue.sources() if not source.origin]
+        versions = self._shared.catalogue.versions
+        document = versions.document(version)
+        lists = access_lists(document.acl, (document.id, versions.file_of(version)[1]), self._shared.settings.access)
+        return access.admits(access_list.groups for access_list in lists)
 
     # ------------------------------------------------------------ reading
 
@@ -282,10 +293,9 @@ class Drafts:
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
 
     def _made(self, name: str, data: bytes, document: str, keeps: bool, acl: tuple[str, ...]) -> tuple[Document, Base]:
-        from surefind.desk.taking import check_document, check_name, completed, read
+        from surefind.desk.taking import check_name, completed, read
 
         check_name(name)
-        check_document(document)
         base, before = self._published(document)
         with self._reading() as reading:
             return completed(read(reading, name, data, document), before, keeps, acl), base

@@ -13,14 +13,15 @@ writes, reviews and publishes drafts.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Self
 
 from surefind.access import Access
-from surefind.errors import NotBuiltError, NothingIndexedError, StoreError
+from surefind.errors import NotBuiltError, NothingIndexedError, SourceError, StoreError
 from surefind.kb.drafting import Drafts
 from surefind.kb.queries import QueryLog
 from surefind.kb.shared import Shared
@@ -87,7 +88,9 @@ class KnowledgeBase:
         settings = load_settings(self.folder / FILE_NAME)
         if settings == self.settings:
             return False
-        if self._shared.exists and (lacking := self.missing(settings.retrievers, settings.layout)):
+        waits = self.missing(self.settings.retrievers, self.settings.layout) if self._shared.exists else []
+        lacking = self.missing(settings.retrievers, settings.layout) if self._shared.exists else []
+        if lacking := [retriever for retriever in lacking if retriever not in waits]:
             if (settings.access, settings.isolated) != (self.settings.access, self.settings.isolated):
                 self.use(replace(self.settings, access=settings.access, isolated=settings.isolated))
             listed = ", ".join(sorted({retriever.name for retriever in lacking}))
@@ -157,8 +160,9 @@ class KnowledgeBase:
 
     def _opening(self, layout: str) -> Opening:
         settings = self.settings
-        required = settings.retrievers if layout == str(settings.layout) else []
-        return Opening(self.catalogue, self._shared.backend, layout, self.services, settings.access, required)
+        own = layout == str(settings.layout)
+        required, awaited = (settings.first, settings.retrievers) if own else ([], [])
+        return Opening(self.catalogue, self._shared.backend, layout, self.services, settings.access, required, awaited)
 
     def has_cut(self, layout: Layout | None) -> bool:
         """Returns whether the current generation is cut in this layout."""
@@ -200,7 +204,7 @@ class KnowledgeBase:
         as the settings say. Raises `NotBuiltError` if an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         least = self.settings.min_confidence if min_confidence is None else min_confidence
-        effort = self.settings.confidence if confidence is None else confidence
+        effort = self.settings.effort() if confidence is None else confidence
         check_query(query, k, offset, least, effort)
         return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent, least, effort)
 
@@ -252,27 +256,51 @@ class KnowledgeBase:
         revision: str = "",
         gate: Gate | None = None,
         ray: str = "",
+        tell: Callable[[str], None] = lambda text: None,
+        wait: bool = True,
     ) -> SyncReport:
         """Reads the files that changed below `paths` (or in every known source) and indexes them for every configured
         pipeline. `git+https://…@REVISION` names a Git repository, and so does a path with a `revision`. Sources in
         `forget` are removed. With `index=False` documents are only cut into chunks; `build` makes the indexes.
         `gate` is asked before the result is published; it is required if the settings say `gate = true`. `ray` is the
-        address of a Ray cluster that prepares the files."""
+        address of a Ray cluster that prepares the files. If vectors take long, documents are published by their words
+        first, and then the rest is done as by `complete`, if not told to `wait` is false; `tell` gets sentences."""
         from surefind.files.git import GitOrigin, source
         from surefind.store.cache import remove
         from surefind.write.sync import sync
 
         retrievers = self.settings.retrievers if index else []
-        with self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray, uses=retrievers) as writer:
+        with (
+            self._leaving_nothing(),
+            self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray, uses=retrievers) as writer,
+        ):
             if not paths and not forget and not writer.unchecked.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
             folders = [path for path in wanted if isinstance(path, Path)]
             origins = [origin for origin in wanted if isinstance(origin, GitOrigin)]
-            made = sync(writer, retrievers, folders, [source(path) for path in forget], origins)
+            forgotten = [source(path) for path in forget]
+            made = sync(writer, retrievers, folders, forgotten, origins, self.settings.first if index else [])
+        if made.waits and wait:
+            tell(f"{made.documents:,} documents are searchable by words after {made.seconds:.0f} s.")
+            began = time.perf_counter()
+            made.rebuilt += self.complete(report, tell)
+            made.generation = self.catalogue.generation()
+            made.seconds += time.perf_counter() - began
         if not ray:  # an earlier sync on a cluster may have been stopped, and what it prepared is of no more use
             remove(self._writers.checkpoint)
         return made
+
+    @contextlib.contextmanager
+    def _leaving_nothing(self) -> Iterator[None]:
+        """Deletes what a first sync has written if it found nothing to index."""
+        new = not self.data.exists()
+        try:
+            yield
+        except SourceError:
+            if new and not (self.data / "cache").exists():
+                self._shared.forget()
+            raise
 
     def build(
         self, *pipelines: str | Pipeline, layout: Layout | None = None, report: OnProgress | None = None
@@ -296,6 +324,14 @@ class KnowledgeBase:
             contents = writer.catalogue.snapshot_id()
             writer.cut(contents)
             return writer.build(contents, retrievers)
+
+    def complete(self, report: OnProgress | None = None, tell: Callable[[str], None] = lambda text: None) -> list[str]:
+        """Builds what the current generation still lacks for the configured pipelines, one index after the other, and
+        publishes each. Vectors are computed without the writer's lock, so that others can write meanwhile. Returns the
+        names of the retrievers whose indexes were built; none if another process is doing the same."""
+        from surefind.kb.completing import complete
+
+        return complete(self, self._writers, self._shared.backend, report, tell)
 
     def compact(self, report: OnProgress | None = None) -> list[str]:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
@@ -95,6 +96,14 @@ class Shared:
                     current.refresh()
                 except NotBuiltError:  # the new generation is not cut in this layout; its next reader gets the error
                     current.drop()
+
+    def forget(self) -> None:
+        """Deletes the data folder, which has nothing that was ever published."""
+        with self.lock:
+            if self._catalogue:
+                self._catalogue.close()
+            self._catalogue, self.currents = None, {}
+        shutil.rmtree(self.data, ignore_errors=True)
 
     def check_open(self) -> None:
         """Raises `ClosedError` after the knowledge base was closed."""

@@ -12,16 +12,16 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
+from surefind.names import LETTERS
+
 _ALIKE = {
     same: one
     for one, group in {
         "<": "\u2329〈⟨❮❬ᐸ≺⧼⦑˂𐏑", "/": "⁄∕╱⧸⟋⧵∖", "|": "ǀ∣│❘", "[": "❲⟦", "{": "❴",
-        "a": "аαɑ", "c": "сϲᴄ", "d": "ԁ", "e": "еεҽ", "g": "ɡց", "h": "һհ", "i": "іιıӏ", "j": "јϳ", "k": "кκ",
-        "m": "м", "n": "ոпη", "o": "оοσօ", "p": "рρ", "q": "ԛզ", "r": "гᴦ", "s": "ѕꜱ", "t": "тτ", "u": "υսц",
-        "w": "ԝѡ", "x": "хχ", "y": "уγү",
+        "k": "κ", "u": "ц",
     }.items()
     for same in group
-}  # fmt: skip
+} | {letter: latin.lower() for latin, letters in LETTERS.items() for letter in letters}  # fmt: skip
 """Characters whose normal form does not show what they look like -> what they look like, in lower case."""
 _PAIRS = {"ss": "ß", "st": "ﬅﬆ"}
 """Two letters -> single characters that stand for them."""

@@ -78,6 +78,8 @@ class Workload:
     document_tokens: int = 0
     """Average tokens of one document."""
     chunk_tokens: int = 0
+    query_tokens: int = 0
+    """The most model tokens by which queries are longer than those that people type: other stages made them."""
 
 
 @dataclass(frozen=True)

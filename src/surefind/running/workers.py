@@ -16,6 +16,7 @@ a child process.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -44,6 +45,25 @@ def check_stopped() -> None:
     stop = _stop.get()
     if stop is not None and stop.is_set():
         raise StoppedError
+
+
+def pause(seconds: float) -> None:
+    """Waits. Raises `StoppedError` as soon as the work of this thread is stopped."""
+    stop = _stop.get()
+    if stop is None:
+        time.sleep(seconds)
+    elif stop.wait(seconds):
+        raise StoppedError
+
+
+def awaited(future: Future[Result]) -> Result:
+    """Returns the result of work of another thread. Raises `StoppedError` as soon as the work of this one is
+    stopped."""
+    while not future.done():
+        with contextlib.suppress(TimeoutError):
+            return future.result(_MOMENT)
+        check_stopped()
+    return future.result()
 
 
 class Workers:

@@ -34,7 +34,7 @@ class Current:
     """Holds the current reader, and replaces it when there is a newer generation."""
 
     def __init__(self, newest: Callable[[], int], open_newest: Callable[[Searcher | None], Searcher]) -> None:
-        """`newest` returns the number of the newest generation; `open` opens it, given the reader before it."""
+        """`newest` returns the number of the newest generation; `open_newest` opens it, given the reader before it."""
         self._newest = newest
         self._open = open_newest
         self._shown: _Shown | None = None

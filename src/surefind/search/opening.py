@@ -30,6 +30,8 @@ class Opening:
     rules: Sequence[PathRule]
     required: Sequence[Retriever]
     """The retrievers whose indexes a generation must have before it replaces another."""
+    awaited: Sequence[Retriever] = ()
+    """The retrievers that a search does without as long as they have no index."""
 
     def open(self, earlier: Searcher | None) -> Searcher:
         """Opens the newest generation. With an `earlier` reader, opens the same indexes and masks as that one."""
@@ -42,7 +44,7 @@ class Opening:
         except BaseException:
             held.release()
             raise
-        return Searcher(generation, self.catalogue, view, self.services, held)
+        return Searcher(generation, self.catalogue, view, self.services, held, self.awaited)
 
     def kept(self, number: int) -> Searcher:
         """Opens a generation that is kept. Raises `UsageError` if there is no such generation."""
@@ -52,7 +54,8 @@ class Opening:
             raise UsageError(f"Generation {number} is being deleted by another process. Choose a later one.")
         try:
             generation = self.catalogue.kept(number)  # a writer may have deleted it before it had a lease
-            return Searcher(generation, self.catalogue, self._view(generation.contents), self.services, held)
+            view = self._view(generation.contents)
+            return Searcher(generation, self.catalogue, view, self.services, held, self.awaited)
         except BaseException:
             held.release()
             raise

@@ -47,7 +47,7 @@ class PipelinePassages:
         queries: Sequence[Query] = (),
         rankings: Sequence[Rankings] = (),
     ) -> None:
-        """`found` are the rankings of the retrievers for `queries`, if they are known."""
+        """`rankings` are those of the retrievers for `queries`, if they are known."""
         self._pipeline = pipeline
         self._view = view
         self._services = services

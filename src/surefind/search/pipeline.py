@@ -115,6 +115,12 @@ class Pipeline:
         """Whether answering a query may ask a language model, also by a stage inside another."""
         return asks_llm(self.stages)
 
+    def without(self, missing: Sequence[Retriever]) -> Pipeline:
+        """Returns the pipeline without these retrievers, of which it needs at least one other."""
+        kept = [at for at, retriever in enumerate(self.retrieve) if retriever not in missing]
+        fuse = declared(self.fuse).only(kept) if len(kept) > 1 else None
+        return replace(self, retrieve=tuple(self.retrieve[at] for at in kept), fuse=fuse)
+
     def run(self, queries: Sequence[Query], want: int, view: View, services: Services, access: Access) -> Run:
         """Ranks the passages for each query, at least `want` of them if there are as many. `want` decides only how long
         the ranking is, not its order."""
@@ -168,15 +174,16 @@ class Pipeline:
         access: Access,
     ) -> Rankings:
         """Extends rankings that hold fewer than `want` passages: retrieves and fuses with more and more candidates, and
-        appends the new passages. The passages above stay as they are. `found` holds the retrievers' rankings at the
-        pipeline's own depth."""
-        deeper = self
+        appends the new passages. The passages above stay as they are. `retrieved` has the retrievers' rankings at the
+        pipeline's own depth. A fuser that asks a model about scores is not asked again for each depth: the end of a
+        list is not worth it, and nobody was quoted that."""
+        deeper = replace(self, fuse=cast(Fuser, spec.make("fuse", DEFAULT_FUSER))) if asks_llm([self.fuse]) else self
         more = self.more(retrieved)
         while (rows := np.flatnonzero(short(best, want) & more)).size:
             deeper = replace(deeper, depth=deeper.depth * _DEEPER)
             some = [queries[i] for i in rows.tolist()]
             lists = [view.search(retriever, some, deeper.depth, access) for retriever in self.retrieve]
-            joined = self.join(some, lists, view, services, access)
+            joined = deeper.join(some, lists, view, services, access)
             best = extend(best, rows, fold(joined, view.parents), view.parents)
             more[rows] = deeper.more(lists)
         return best
@@ -191,8 +198,8 @@ class Pipeline:
         access: Access,
         retrieved: Sequence[Rankings] = (),
     ) -> Rankings:
-        """Runs a reranker on all candidates; its k is their number, so none is lost. `found` are the rankings of the
-        retrievers, for rerankers that ask for them."""
+        """Runs a reranker on all candidates; its k is their number, so none is lost. `retrieved` has the rankings
+        of the retrievers, for rerankers that ask for them."""
         source = PipelinePassages(self, view, services, access, queries, retrieved)
         return reranker.rerank(queries, best, source, max(1, best.ids.shape[1]), services)
 

@@ -13,28 +13,35 @@ import itertools
 import re
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, get_args
 
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.errors import (
     CorruptIndexError,
+    NotBuiltError,
     NotFoundError,
     NothingIndexedError,
     PassageError,
     QueryError,
 )
+from surefind.names import document_name
 from surefind.protocols import Retriever, Services
 from surefind.search.confidence import UNKNOWN, confidence_of
 from surefind.search.extent import Extent
 from surefind.search.hits import PARENT, hits_of, passage_hit
+from surefind.search.hooks import Run
 from surefind.search.pipeline import Pipeline
+from surefind.search.waiting import waiting_for, waiting_text
 from surefind.store.backend import View
 from surefind.store.catalogue import Catalogue
 from surefind.store.facets import Facet
 from surefind.store.failures import explaining
 from surefind.store.lease import Lease
+from surefind.store.needs import needed
 from surefind.store.rows import About, Generation
-from surefind.types import Document, Effort, Hit, Query, SearchResult
+from surefind.types import Document, Effort, Hit, Query, SearchResult, Waiting
 
 _ID = re.compile(r"[0-7][0-9a-f]{15}")
 MAX_QUERY = 10_000
@@ -63,8 +70,15 @@ class Searcher:
     """Searches one generation in one layout."""
 
     def __init__(
-        self, generation: Generation, catalogue: Catalogue, view: View, services: Services, lease: Lease
+        self,
+        generation: Generation,
+        catalogue: Catalogue,
+        view: View,
+        services: Services,
+        lease: Lease,
+        awaited: Sequence[Retriever] = (),
     ) -> None:
+        """A search does without those of the retrievers in `awaited` that have no index yet."""
         self.serial = next(_SERIALS)
         """No other reader of this process has this number; one that was opened later has a higher one."""
         self.generation = generation.number
@@ -72,6 +86,10 @@ class Searcher:
         self._catalogue = catalogue
         self._contents = generation.contents
         self._services = services
+        lacking = view.missing(list(awaited)) if awaited else []
+        slow = [retriever for retriever in lacking if not declared(retriever).at_once]
+        self._awaited = frozenset(retriever.index_spec(services) for retriever in slow)
+        """The indexes that are still being built. A reader does not change: the next one has them."""
         self.damaged = False
         """Whether a search found an index damaged. A sync repairs it for readers that are opened later."""
         weakref.finalize(self, lease.release)
@@ -101,38 +119,45 @@ class Searcher:
         `extent`, the size of the texts, do not change the ranking. If the probability that the first passage answers
         the query is below `min_confidence`, there are no hits, and the result names the closest passage. `confidence`
         says how that probability is found."""
-        check_query(query, k, offset, min_confidence, confidence)
+        return self.find(query, access, pipeline, k, offset, extent).result(min_confidence, confidence)
+
+    def find(
+        self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0, extent: Extent = PARENT
+    ) -> Findings:
+        """Does the part of `search` that does not depend on how sure it should be. Finding that out later searches
+        nothing again."""
+        check_query(query, k, offset)
         if not len(self.view):
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
-        with explaining(self._catalogue.path.parent), self._noticing():
+        with self.explaining():
+            pipeline, waiting = self.ready(pipeline, access)
             run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
             hits = hits_of(query, run, self.view, access, k, offset, extent)
-            sure, closest = UNKNOWN, None
-            if confidence != "off":
-                whole = hits if extent == PARENT and not offset else hits_of(query, run, self.view, access, 1)
-                first = next(iter(whole), None)  # the confidence depends neither on which hits are asked for nor on k
-                sure = confidence_of(run, Query(query), pipeline, self.view, self._services, access, confidence, first)
-                if sure.confidence is not None and sure.confidence < min_confidence:
-                    closest, hits = first, ()
-        withheld = self.view.withheld(access)
-        return SearchResult(
-            query,
-            hits,
-            run.trace,
-            str(pipeline),
-            withheld,
-            self.generation,
-            confidence=sure.confidence,
-            confidence_from=sure.calibrated,
-            confidence_own=sure.own,
-            known_words=sure.known_words,
-            closest=closest,
+        return Findings(
+            self, self._services, query, access, pipeline, waiting, run, hits, extent == PARENT and not offset
         )
 
+    def ready(self, pipeline: Pipeline, access: Access) -> tuple[Pipeline, tuple[Waiting, ...]]:
+        """Returns the pipeline without the retrievers whose indexes are still being built, and these. Raises
+        `NotBuiltError` if none is left."""
+        missing = [retriever for retriever in pipeline.retrieve if self._awaits(retriever)] if self._awaited else []
+        if not missing:
+            return pipeline, ()
+        others = [retriever for retriever in pipeline.retrieve if retriever not in missing]
+        waiting = waiting_for(missing, others, self._catalogue.path.parent, not self.view.withheld(access))
+        if len(missing) == len(pipeline.retrieve):
+            raise NotBuiltError(f"{waiting_text(waiting)} Search by words meanwhile, with the pipeline words.")
+        return pipeline.without(missing), waiting
+
+    def _awaits(self, retriever: Retriever) -> bool:
+        return any(used.index_spec(self._services) in self._awaited for used in needed([retriever], self._services))
+
     @contextlib.contextmanager
-    def _noticing(self) -> Iterator[None]:
+    def explaining(self) -> Iterator[None]:
+        """Explains errors of the disk, and notices damage."""
         try:
-            yield
+            with explaining(self._catalogue.path.parent):
+                yield
         except CorruptIndexError:
             self.damaged = True
             raise
@@ -159,6 +184,7 @@ class Searcher:
         """Returns a document with its text, and where it is from."""
         version = dict(self.view.readable(access)).get(document_id)
         if version is None:
+            document_name(document_id)  # raises if it is another spelling, whatever exists
             raise NotFoundError(
                 f"There is no document {document_id!r} among those you may read. Names are as in hits: surefind search."
             )
@@ -194,6 +220,42 @@ class Searcher:
         """Returns the hash of each document's content, by document id. For comparing generations."""
         with explaining(self._catalogue.path.parent):
             return {member.document: member.content for member in self._catalogue.members(self._contents)}
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a search has found, before it knows how sure it is."""
+
+    reader: Searcher
+    services: Services
+    query: str
+    access: Access
+    pipeline: Pipeline
+    waiting: tuple[Waiting, ...]
+    run: Run
+    hits: tuple[Hit, ...]
+    begins: bool
+    """Whether the first hit is the first of all, whole."""
+
+    def result(self, min_confidence: float = 0.0, confidence: Effort = "quick") -> SearchResult:
+        """Returns the result, after finding out how sure the search is in this way."""
+        check_query(self.query, 1, 0, min_confidence, confidence)
+        hits, view, sure, closest = self.hits, self.reader.view, UNKNOWN, None
+        if confidence != "off":
+            with self.reader.explaining():
+                whole = hits if self.begins else hits_of(self.query, self.run, view, self.access, 1)
+                first = next(iter(whole), None)  # the confidence depends neither on which hits are asked for nor on k
+                query = Query(self.query)
+                sure = confidence_of(
+                    self.run, query, self.pipeline, view, self.services, self.access, confidence, first
+                )
+            if sure.confidence is not None and sure.confidence < min_confidence:
+                closest, hits = first, ()
+        return SearchResult(
+            self.query, hits, self.run.trace, str(self.pipeline), view.withheld(self.access), self.reader.generation,
+            confidence=sure.confidence, confidence_from=sure.calibrated, confidence_own=sure.own,
+            known_words=sure.known_words, closest=closest, waiting_for=self.waiting,
+        )  # fmt: skip
 
 
 def check_query(query: str, k: int, offset: int = 0, min_confidence: float = 0.0, confidence: Effort = "quick") -> None:

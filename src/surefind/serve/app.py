@@ -48,7 +48,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(service.work(service.warm))
+        warming = asyncio.create_task(_begin(service))
         yield
         warming.cancel()
         if agents:
@@ -71,6 +71,11 @@ def create_app(
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
     upload = int(kb.settings.limits.file_mb * 1e6)
     return Guard(app, chosen, hosts, upload, service.metrics, as_page, kb.settings.limits.seconds, service.caller)
+
+
+async def _begin(service: Service) -> None:
+    await service.work(service.warm)
+    await service.complete()
 
 
 def _agents(service: Service) -> Agents | None:

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from surefind.running.time_left import about
 from surefind.serve.plain import plain
 
 
@@ -20,13 +21,16 @@ class ProgressEvent:
     total: int
     seconds: float
     """Since the work began."""
+    seconds_left: float | None = None
+    """About how long it still takes; None at the beginning and at the end."""
 
     def __str__(self) -> str:
         if self.state == "started":
             return f"{self.what}: started, {self.total:,} to do"
         if self.state == "finished":
             return f"{self.what}: finished, {self.total:,} in {self.seconds:.1f} s"
-        return f"{self.what}: {self.done:,} of {self.total:,} after {self.seconds:.0f} s"
+        left = f", {about(self.seconds_left)} left" if self.seconds_left is not None else ""
+        return f"{self.what}: {self.done:,} of {self.total:,} after {self.seconds:.0f} s{left}"
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,14 @@
-"""Listens on an address and serves an ASGI application there, until a signal comes."""
+"""Listens on an address and serves an ASGI application there, until a signal comes. Then the process ends in time,
+whatever hangs; and it prints what its threads do on SIGUSR1."""
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
+import os
+import signal
 import socket
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -31,9 +37,15 @@ def url_of(bound: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
+STOP_SECONDS = 9.0
+"""Seconds after a signal to stop in which the process ends."""
+_STOPS = {signal.SIGINT, signal.SIGTERM}
+_STDERR = 2
+
+
 def serve(app: Any, bound: socket.socket, started: Callable[[], None], grace: int) -> None:
-    """Serves until SIGINT or SIGTERM; requests that are running then have `grace` seconds. Calls `started` when the
-    server answers and a signal stops it: before, a signal would be lost."""
+    """Serves until SIGINT or SIGTERM; requests that are running then have `grace` seconds, and the process
+    `STOP_SECONDS`. Calls `started` when the server answers and a signal stops it: before, a signal would be lost."""
     config = uvicorn.Config(
         app, log_level="warning", access_log=False, timeout_graceful_shutdown=grace, timeout_keep_alive=75,
         server_header=False, date_header=False, proxy_headers=False, h11_max_incomplete_event_size=65_536,
@@ -49,4 +61,31 @@ class _Announcing(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
+            if threading.current_thread() is threading.main_thread():  # only this one gets signals
+                _watch_signals()
             self._announce()
+
+
+def _watch_signals() -> None:
+    """Lets SIGUSR1 print the stacks of all threads, and ends the process `STOP_SECONDS` after a signal to stop. What
+    handles a signal is run by the main thread, which may hang. So a thread is told of signals through a socket, and
+    passes them on to the event loop, which was told before."""
+    faulthandler.register(signal.SIGUSR1, _STDERR, all_threads=True)
+    told, tells = socket.socketpair()
+    tells.setblocking(False)
+    before = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
+    loop = os.dup(before) if before >= 0 else None  # the event loop closes its own
+
+    def watch() -> None:
+        with told, tells:
+            stopping = False
+            while True:
+                numbers = told.recv(64)
+                if loop is not None:
+                    with contextlib.suppress(OSError):
+                        os.write(loop, numbers)
+                if not stopping and not _STOPS.isdisjoint(numbers):
+                    stopping = True  # from here on, ending the process needs no thread that runs Python
+                    faulthandler.dump_traceback_later(STOP_SECONDS, exit=True, file=_STDERR)
+
+    threading.Thread(target=watch, name="surefind-signals", daemon=True).start()

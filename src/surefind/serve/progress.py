@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
+from surefind.running.time_left import TimeLeft
 from surefind.serve.events import ProgressEvent
 
 SECONDS_BETWEEN = 10.0
@@ -48,9 +49,13 @@ class ProgressLog:
     _works: dict[str, _Work] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def __post_init__(self) -> None:
+        self._left = TimeLeft(self.clock)
+
     def report(self, what: str, done: int, total: int) -> None:
         with self._lock:
             now = self.clock()
+            seconds_left = self._left.after(what, done, total)
             self._finish(lambda other, work: other != what or done < work.done)
             work = self._works.get(what)
             if work is None:
@@ -60,7 +65,7 @@ class ProgressLog:
             work.done, work.total, work.reported = done, total, now
             if done < total and now - work.said >= self.between:
                 work.said = now
-                self.say(ProgressEvent(what, "running", done, total, now - work.started))
+                self.say(ProgressEvent(what, "running", done, total, now - work.started, seconds_left))
 
     def __enter__(self) -> Self:
         return self

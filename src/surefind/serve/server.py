@@ -12,7 +12,7 @@ from surefind.serve.auth.keys import Keys
 from surefind.serve.http.search_workers import SearchWorkers
 from surefind.settings.serve import ServeSettings
 
-_GRACE = 30
+_GRACE = 4
 """Seconds that running requests have after a signal to stop."""
 
 
@@ -31,7 +31,7 @@ def serve(kb: KnowledgeBase, settings: ServeSettings, groups: Iterable[str], say
             say("Callers need an API key (surefind keys)" + (" or a token." if settings.oidc else "."))
             return
         say(_open_to(sorted(groups)))
-        say(f"To know who calls, make the first key. This link works once, for {LASTS // 60} minutes:")
+        say(f"To know who calls, make the first key. This link works once, for {LASTS // 3600} hours:")
         say(f"  {url}{first_key.link()}")
 
     listening.serve(app, bound, started, _GRACE)

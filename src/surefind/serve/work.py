@@ -6,6 +6,7 @@ the owner should know, and returns plain data. It spends no money: a job has nob
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,12 @@ from surefind.store.lock import growing_lock, patiently
 if TYPE_CHECKING:
     from surefind.bench.gate import ExamGate
 
-PUBLISH_SECONDS = 60.0
-"""Seconds that publishing waits for another writer."""
+_SPARE = 10
+"""How much lower the priority of a process is that computes vectors in the background."""
+_PUBLISH_SECONDS = 600.0
+"""Seconds that publishing and retiring wait for another writer, such as a long sync."""
+_SYNC_SECONDS = 60.0
+"""Seconds that a sync waits for another writer."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +73,31 @@ def sync(task: JobContext, folder: str = "") -> None:
     needs = sync_needs(task.kb) if calls else []
     task.spend_nothing([*calls, *check_calls(task.kb, needs), *(gate.calls() if gate else ())])
     require_fit(task.kb, needs, task.report)
-    made = task.kb.sync(*added, report=task.report, gate=gate)
+    work = partial(task.kb.sync, *added, report=task.report, gate=gate, tell=task.say, wait=False)
+    made = patiently(work, _SYNC_SECONDS)
     task.give({**plain(made), **({"gate": gate.drift} if gate else {})})
     merge_parts(task.kb, task.report, task.say)
+
+
+def complete(task: JobContext) -> None:
+    """Builds the indexes that the documents still wait for, with what the processor has to spare."""
+    os.nice(_SPARE)
+    task.give({"built": task.kb.complete(task.report, task.say)})
 
 
 def publish(task: JobContext, version: int, approved: bool = False, revision: int | None = None) -> None:
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
     needed = task.kb.settings.desk.approvals if approved else 0
-    do = partial(task.kb.drafts.publish, version, task.report, gate, needed, revision, task.say)
-    number = patiently(do, PUBLISH_SECONDS)
+    do = partial(task.kb.drafts.publish, version, task.report, gate, needed, revision, task.say, task.access)
+    number = patiently(do, _PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 
 def retire(task: JobContext, document: str) -> None:
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
-    number = patiently(partial(task.kb.retire, document, task.report, gate), PUBLISH_SECONDS)
+    number = patiently(partial(task.kb.retire, document, task.report, gate), _PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
 
 
@@ -179,5 +191,5 @@ def merge_parts(kb: KnowledgeBase, report: OnProgress | None, say: Callable[[str
 
 KINDS: Mapping[str, Callable[..., None]] = {
     "sync": sync, "publish": publish, "retire": retire, "bench": bench, "study": study, "pool": pool,
-    "graph": graph, "adopt": adopt,
+    "graph": graph, "adopt": adopt, "complete": complete,
 }  # fmt: skip

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from surefind import spec
+from surefind.abilities import declared
 from surefind.access import PathRule, checked_name
 from surefind.desk.settings import DeskSettings
 from surefind.disk.folders import DATA_FOLDER as DATA_FOLDER
@@ -48,7 +49,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int, "confidence": str, "min_confidence": (int, float), "filters": list},
     "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
-    "desk": {"approvals": int, "git": str},
+    "desk": {"approvals": int, "git": str, "formats": list},
 }
 _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
@@ -90,8 +91,8 @@ class Settings:
     """The exam that is asked again after changes; empty: `bench.standing` chooses one."""
     isolated: bool = False
     """Whether scores are computed from the documents that the caller may read alone."""
-    confidence: Effort = "read"
-    """How a search finds out how sure it is."""
+    confidence: Effort | Literal["auto"] = "auto"
+    """How a search finds out how sure it is; `effort` says what `auto` means."""
     min_confidence: float = 0.0
     """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
@@ -110,6 +111,17 @@ class Settings:
     def retrievers(self) -> list[Retriever]:
         """The retrievers of every pipeline."""
         return [retriever for pipeline in self.pipelines.values() for retriever in pipeline.retrieve]
+
+    def effort(self, person: bool = False) -> Effort:
+        """Returns how a search finds out how sure it is. A person is worth the time that reading the first hits takes;
+        programs ask for it."""
+        return self.confidence if self.confidence != "auto" else "read" if person else "quick"
+
+    @property
+    def first(self) -> list[Retriever]:
+        """The retrievers of the default pipeline that find documents as soon as these are read, by their words. A
+        generation is shown when it has these; all retrievers, if the default pipeline has none."""
+        return [r for r in self.named(self.pipeline).retrieve if declared(r).at_once] or self.retrievers
 
     def named(self, name: str) -> Pipeline:
         if name not in self.known:
@@ -198,7 +210,7 @@ class _SettingsReader:
             self.share("sync", merged["sync"], "gate_margin"),
             merged["exam"]["standing"],
             self.isolated(),
-            self.one_of("search", merged["search"], "confidence", get_args(Effort)),
+            self.one_of("search", merged["search"], "confidence", ("auto", *get_args(Effort))),
             self.share("search", merged["search"], "min_confidence"),
             self.data.get("serve", {}),
             self.desk(merged["desk"]),
@@ -207,7 +219,7 @@ class _SettingsReader:
         )
 
     def desk(self, desk: dict[str, Any]) -> DeskSettings:
-        return self.made("desk", "approvals", lambda: DeskSettings(**desk))
+        return self.made("desk", "approvals", lambda: DeskSettings(**{**desk, "formats": tuple(desk["formats"])}))
 
     def files(self, sync: dict[str, Any]) -> FileRules:
         follow = self.one_of("sync", sync, "follow_links", get_args(FollowLinks))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+from urllib.parse import urlsplit
 
 from surefind.access import SCOPES, checked_name
 from surefind.errors import ConfigError, UsageError, choices
+from surefind.net.trust import host_of, is_local
 from surefind.running.cores import usable_cores
 
 
@@ -24,7 +26,7 @@ class Oidc:
     def __post_init__(self) -> None:
         for name in ("issuer", "jwks_url"):
             url = getattr(self, name)
-            if url and not url.startswith(("https://", "http://127.0.0.1", "http://localhost", "http://[::1]")):
+            if url and not _is_private(url):
                 raise ConfigError(f"{name} below [serve.oidc] must be an https address, not {url!r}.")
         if not self.issuer or not self.audience:
             raise ConfigError("[serve.oidc] needs an issuer and an audience.")
@@ -33,6 +35,20 @@ class Oidc:
         wrong = self.scopes.keys() - set(SCOPES)
         if wrong:
             raise ConfigError(f"[serve.oidc] has no scope {min(wrong)!r}. Choices: {', '.join(SCOPES)}.")
+
+
+def _is_private(url: str) -> bool:
+    """Returns whether nobody between can read or change what comes from this address: it is https, or this machine."""
+    host = host_of(url)
+    try:
+        parts = urlsplit(url)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return False
+    plain = f"[{host}]{port}" if ":" in host else f"{host}{port}"
+    if not host or parts.netloc.lower() != plain or not url.isprintable():  # a user, or what programs read differently
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and is_local(url))
 
 
 _OIDC = tuple(field.name for field in fields(Oidc))
@@ -65,6 +81,10 @@ class ServeSettings:
     """Uploads that are worked on at once, and as many differences; 0 for one for each core, and at least two."""
     heavy_per_caller: int = 8
     """Uploads of one caller that run or wait, and as many differences and previews."""
+    answers: int = 32
+    """Answers and searches that wait for another server at once, such as a language model; of one caller, half."""
+    answer_timeout: float = 200.0
+    """Seconds for an answer, at most: a language model may take long."""
     requests_per_minute: int = 0
     """Requests of one caller; 0 for no limit."""
     cache_mb: int = 32

@@ -46,8 +46,9 @@ enrich = ["headings"]
 pipeline = "hybrid"
 k = 10
 # How a search finds out how sure it is that its first hit answers the question: read = a small model reads the first
-# hits (about 0.1 s), quick = from the scores alone (1 ms, less reliable), off. See `surefind help confidence`.
-confidence = "read"
+# hits (about 0.3 s of a processor), quick = from the scores alone (1 ms, less reliable), off. auto = read in the
+# terminal and on the pages, quick for programs. See `surefind help confidence`.
+confidence = "auto"
 # A search that is less sure than this says that nothing here answers the question; 0 shows every hit.
 min_confidence = 0
 # The metadata to filter by on the pages, such as ["path", "status"]. Empty: those with few values on many documents.
@@ -67,6 +68,8 @@ keep_days = 90
 approvals = 1
 # A git repository that gets a commit for each published draft, such as "../handbook"; empty for none.
 git = ""
+# The formats that are written there; a draft of another format is published, but not committed.
+formats = [".md", ".rst", ".txt", ".html", ".pdf", ".docx", ".pptx", ".xlsx"]
 
 # A pipeline has retrievers, a fuser if there are several, and optional rerankers.
 # Choose one with `surefind search --pipeline NAME`. Sync builds the indexes for all pipelines in this file.

@@ -19,6 +19,7 @@ from surefind.bench.answers_report import ANSWERS_FILE, AnswersReport, read_answ
 from surefind.bench.readable import readable_answers, readable_report
 from surefind.bench.report import BenchReport
 from surefind.bench.saved import REPORT_FILE, REPORTS, read_report
+from surefind.bench.verdict import listed
 from surefind.calibrate.report import ConfidenceReport, read_confidence
 from surefind.confidence.answering import FOLDER as CONFIDENCE
 from surefind.disk.sealed import read_sealed
@@ -93,6 +94,11 @@ def saved_reports(data: Path, groups: frozenset[str]) -> list[Saved]:
     return sorted(
         (report for report in _all(data) if report.admits(groups)), key=lambda report: report.created, reverse=True
     )
+
+
+def hidden_of_owner(data: Path, groups: frozenset[str]) -> int:
+    """Returns how many reports were made for the owner, and are not shown to a caller in these groups."""
+    return sum(EVERYTHING in (report.groups or ()) for report in _all(data) if not report.admits(groups))
 
 
 def saved_report(
@@ -180,9 +186,14 @@ def _benchmark(report: BenchReport, path: Path) -> Saved:
         rows.append(Rating(row.name, row.spec, row.layout, *figures))
     return Saved(
         "benchmark", path.parent.name, path, report.created, report.exam.name, report.exam.queries,
-        frozenset(report.groups), report.primary, report.recommended, tuple(rows),
-        report.verdict.partition("\n")[0], report.audience,
+        frozenset(report.groups), report.primary, report.recommended, tuple(rows), _says(report), report.audience,
     )  # fmt: skip
+
+
+def _says(report: BenchReport) -> str:
+    """What to use, and what was compared."""
+    names = [row.name for row in report.ordered]
+    return report.verdict.partition("\n")[0] + (f" Compared: {listed(names, 3)}." if len(names) > 1 else "")
 
 
 def _answers(report: AnswersReport, path: Path) -> Saved:

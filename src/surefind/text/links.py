@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterator
 
 _SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 _SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt)){1,4}$", re.IGNORECASE)
+_MAX_FOLDERS = 20
+"""Folders above a document that may be the root of its site."""
 _NOT_SLUG = re.compile(r"[^\w\- ]+")
 
 
@@ -19,6 +22,26 @@ def linked_path(document: str, target: str) -> str:
         return ""
     path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
     return posixpath.normpath(path)
+
+
+def site_paths(document: str, target: str) -> Iterator[str]:
+    """Yields the paths that a link in a site's document may mean: beside the document, below each folder above it (a
+    site's root is often `docs/` or `content/en/`), and, last, below the document's own address."""
+    path = linked_path(document, target)
+    if not path:
+        return
+    yield path
+    if not target:
+        return
+    folder = posixpath.dirname(document)
+    for _ in range(_MAX_FOLDERS):
+        if not folder:
+            break
+        yield posixpath.normpath(posixpath.join(folder, target.lstrip("/")))
+        folder = posixpath.dirname(folder)
+    if not target.startswith("/"):
+        yield posixpath.normpath(target)
+        yield posixpath.normpath(posixpath.join(without_suffix(document), target))
 
 
 def without_suffix(path: str) -> str:

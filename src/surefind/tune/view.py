@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefind.bench.prior_table import collections
-from surefind.bench.recommendation import describe
+from surefind.bench.recommendation import describe, probability
 from surefind.disk.records import to_json
 from surefind.measure.statistics import Interval
 from surefind.tune.race import Race
@@ -103,6 +103,7 @@ def result(tuned: Tuned) -> Iterator[str]:
     names = [finalist.name for finalist in tuned.finalists]
     early = f" ({tuned.stopped})" if tuned.stopped else ""
     yield f"Best so far: {tuned.winner.name}{early}." if tuned.stopped else f"Best: {tuned.winner.name}."
+    yield probability(names, tuned.recommendation, tuned.finalists.index(tuned.winner))
     yield describe(names, tuned.recommendation, collections())
     if tuned.confirmed is not None:
         yield confirmation(tuned.winner.name, tuned.confirmed, tuned.measure, tuned.kept)

@@ -15,6 +15,7 @@ from surefind.files.git import left_out
 from surefind.files.inside import LOOKS_RESTRICTED
 from surefind.files.opening import read_bytes
 from surefind.files.scan import FileEntry, FileRules, Missed, Scanned, is_ignored
+from surefind.names import one_spelling, record_name, wrong_name
 from surefind.protocols import OnProgress, Reader, Services
 from surefind.store.backend import Backend, Delta
 from surefind.store.catalogue import Catalogue
@@ -62,6 +63,8 @@ class SyncReport:
     """Links that were not followed, pipes, sockets and devices."""
     aliases: int = 0
     """The number of links to files and folders that are read under another name."""
+    waits: bool = False
+    """Whether documents are found by their words only so far, because the other indexes take long."""
     rebuilt: list[str] = field(default_factory=list)
     """The retrievers whose indexes were built or brought up to date."""
 
@@ -151,18 +154,34 @@ class Intake:
             elif any(is_same(entry, problem, *self._attempts(reader)) for problem in before):
                 problems += before
             else:
-                stale.append(_File(entry, reader, self._ids.of_file(source, printable(entry.relative)), row, before))
-        problems += self._take_all(source, stale, result)
+                document = self._ids.of_file(source, one_spelling(printable(path)))
+                stale.append(_File(entry, reader, document, row, before))
         gone = known.keys() - {entry.relative for entry in entries}
         gone = {path for path in gone if not any(_within(path, folder) for folder in missed.unreadable)}
-        skipped = [_skipped(path, reason) for path, reason in missed.skipped if _within(path, below)]
         with self.catalogue.transaction():
             self.catalogue.versions.release((row for path in gone for row in known[path].rows), self.base + 1)
+        clashes = dict(self._clashes(source, stale))
+        problems += clashes.values()
+        problems += self._take_all(source, [file for file in stale if file.entry.relative not in clashes], result)
+        skipped = [_skipped(path, reason) for path, reason in missed.skipped if _within(path, below)]
+        with self.catalogue.transaction():
             self.catalogue.set_problems(source, others + problems + skipped)
         result.removed += len(gone)
         result.aliases += missed.aliases
         result.skipped += [Problem(row.path, row.reason) for row in skipped]
         result.problems += [Problem(problem.path, problem.reason) for problem in problems]
+
+    def _clashes(self, source: Source, stale: list[_File]) -> Iterator[tuple[str, ProblemRow]]:
+        """Yields the new files whose names are other spellings of a file's name. The file with the one spelling is
+        read, or else the one that was there first."""
+        taken: dict[str, str] = {}
+        for file in sorted(stale, key=lambda file: one_spelling(file.entry.relative) != file.entry.relative):
+            path, spelling = file.entry.relative, one_spelling(file.entry.relative)
+            owner = self.catalogue.versions.owner_of(file.id, self.base + 1)
+            there = owner[1] if owner and owner[0] == source.id else taken.setdefault(spelling, path)
+            if file.row is None and there != path and one_spelling(there) == spelling:
+                reason = f"has the same name as {printable(there)!a}, except for what nobody sees; rename one of them"
+                yield path, ProblemRow(printable(path), reason, printable(path))
 
     def _note_left_out(self, source: Source, missed: Missed, result: SyncReport) -> None:
         """Records the files and links of a repository that were not extracted, because a scan cannot find them."""
@@ -269,7 +288,7 @@ class Intake:
         about: tuple[object, ...],
         incomplete: bool,
     ) -> None:
-        document_id = self._ids.free(document.id, source, path)
+        document_id = self._ids.free(record_name(document.id) or path, source, path)
         if document_id != document.id:
             document, chunks = (
                 replace(document, id=document_id),
@@ -289,6 +308,9 @@ class Intake:
             raise SourceError(f"is larger than {limit:g} MB (max_file_mb): {entry.size / 1e6:.3g} MB")
         if any("\ud800" <= char <= "\udfff" for char in entry.relative):
             raise SourceError("has a name that is not UTF-8; rename it")
+        spelling = one_spelling(entry.relative)
+        if (why := wrong_name(spelling)) or is_ignored(spelling, FileRules()):
+            raise SourceError(f"has a name that no document can have ({why or 'it is hidden'}); rename it")
         return hashlib.sha256(read_bytes(entry.path, entry.real, limit)).hexdigest()
 
 

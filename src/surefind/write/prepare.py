@@ -89,9 +89,9 @@ def prepare(task: PrepareTask, here: Scope) -> Prepared:
     path = Path(task.path)
     documents, chunks, size = [], [], 0
     with held(path, task.real) if task.real else contextlib.nullcontext():
-        for found in read_checked(reader, path, task.id):
-            size = _counted(size, len(found.text), here)
-            document = storable(found)
+        for read_document in read_checked(reader, path, task.id):
+            size = _counted(size, len(read_document.text), here)
+            document = storable(read_document)
             documents.append(document)
             structure(document.text, document.format)
             if task.layout:

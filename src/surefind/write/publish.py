@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from surefind.errors import UsageError
+from surefind.names import document_name
 from surefind.protocols import Retriever
 from surefind.store.rows import State
 from surefind.store.versions import content_hash
@@ -46,6 +47,7 @@ def retire(writer: Writer, document: str, retrievers: Sequence[Retriever]) -> in
     contents = writer.begin() + 1
     number = catalogue.versions.find(document, contents)
     if number is None:
+        document_name(document)
         raise UsageError(
             f"There is no document {document!r} in the current generation. List recent changes with: surefind diff."
         )

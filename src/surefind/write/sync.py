@@ -22,9 +22,11 @@ def sync(
     paths: Sequence[Path],
     forget: Sequence[Path | GitOrigin] = (),
     origins: Sequence[GitOrigin] = (),
+    first: Sequence[Retriever] = (),
 ) -> SyncReport:
     """Syncs the named paths and origins; without any, all sources. Drops the sources in `forget`. Builds the indexes of
-    `retrievers`, asks the gate, then commits the result as the next generation. Until then no reader sees any of it."""
+    `retrievers`, asks the gate, then commits the result as the next generation. Until then no reader sees any of it.
+    If the others take long, only the indexes of `first` are built, and the result `waits` for the others."""
     started = time.perf_counter()
     result = SyncReport()
     scans = [] if paths or forget or origins else list(_scanned(writer))
@@ -43,8 +45,18 @@ def sync(
         result.problems.append(Problem(uncut.document, uncut.reason))
         if uncut.refused:
             _record(writer, uncut)
-    result.rebuilt = writer.build(contents, retrievers)
-    if contents != catalogue.snapshot_id() or not catalogue.generation():
+    is_new = contents != catalogue.snapshot_id() or not catalogue.generation()
+    others = [retriever for retriever in retrievers if retriever not in first]
+    asks_gate = is_new and writer.gate is not None and catalogue.generation() > 0  # the exam needs every index
+    if first and others and not asks_gate:
+        result.rebuilt = writer.build(contents, first)
+        result.waits = writer.takes_long(contents, others)
+    lacked = not is_new and bool(others and writer.lacking(contents, others))
+    if not result.waits:
+        result.rebuilt += writer.build(contents, retrievers)
+    if lacked and not result.waits:
+        writer.show_again()
+    if is_new:
         writer.pass_gate(contents)
         with catalogue.transaction():
             catalogue.commit(contents, writer.author)

@@ -12,12 +12,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from surefind.abilities import declared
 from surefind.access import checked_name
-from surefind.errors import SourceError
+from surefind.errors import NotBuiltError, SourceError
 from surefind.files.scan import FileRules
 from surefind.protocols import OnProgress, Retriever, Services
 from surefind.running.collecting import collecting_seldom
@@ -26,10 +28,16 @@ from surefind.store.backend import Backend, Contents, Delta
 from surefind.store.backends.local import LocalBackend
 from surefind.store.catalogue import Catalogue
 from surefind.store.lock import writer_lock
+from surefind.store.needs import needed
 from surefind.store.rows import Generation
 from surefind.write.cutting import Cut, batches, cut_each
 from surefind.write.layout import Layout
 from surefind.write.reading import Reading
+
+MANY = 64
+"""Texts to embed, from which on documents are published before: by their words. They take two seconds or more."""
+_JUDGED = 256
+"""Chunks by which the work is judged."""
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,31 @@ class Writer:
         """Makes a set searchable by these retrievers. Returns the names of the retrievers whose indexes were built."""
         return self.backend.build(self.contents(contents), str(self.layout), retrievers, self.services, self.report)
 
+    def lacking(self, contents: int, retrievers: Sequence[Retriever]) -> list[Retriever]:
+        """Returns the retrievers, of these and the ones they use, that have no index of a published set. None of a set
+        that cannot be opened: it is made again."""
+        try:
+            view = self.backend.open(self.contents(contents), str(self.layout), self.services, ())
+        except NotBuiltError:
+            return []
+        return view.missing(retrievers)
+
+    def takes_long(self, contents: int, retrievers: Sequence[Retriever]) -> bool:
+        """Returns whether building the indexes of these retrievers computes much that no cache holds, judged by some of
+        the chunks. The set must have been built by a retriever that needs only words."""
+        for retriever in needed(retrievers, self.services):
+            new = self.backend.new_chunks(self.contents(contents), str(self.layout), retriever, self.services)
+            some = [new[i] for i in range(0, len(new), len(new) // _JUDGED + 1)]
+            lacking = declared(retriever).lacking(some, self.services) if len(new) > MANY else 0
+            if lacking / max(1, len(some)) * len(new) > MANY:
+                return True
+        return False
+
+    def show_again(self) -> None:
+        """Lets readers open the current set again, because more of its indexes are there."""
+        self.catalogue.show_again(self.author)
+        self.sweep()
+
     def count(self, contents: int) -> int:
         """Returns the number of chunks of a set."""
         return len(self.backend.open(self.contents(contents), str(self.layout), self.services, ()))
@@ -195,16 +228,18 @@ class Writer:
     def sweep(self) -> None:
         """Deletes all but the last `keep` generations, except those that a reader, in any process, still uses."""
         generations = self.catalogue.generations()
-        keep = {generation.contents for generation in generations[-self.keep :]}
+        replaced = [earlier for earlier, later in pairwise(generations) if earlier.is_replaced_by(later)]
+        lasting = [generation for generation in generations if generation not in replaced]
+        keep = {generation.contents for generation in lasting[-self.keep :]}
         keep.add(self.catalogue.snapshot_id())
         with contextlib.ExitStack() as held:
-            old = [generation for generation in generations if generation.contents not in keep]
+            old = [shown for shown in generations if shown.contents not in keep or shown in replaced]
             unused = {
                 generation.number: held.enter_context(lease.sweeping(self.data, generation.number))
                 for generation in old
             }
             keep |= {generation.contents for generation in old if not unused[generation.number]}
-            gone = self.catalogue.sweep(keep)
+            gone = self.catalogue.sweep(keep, [earlier.number for earlier in replaced if unused[earlier.number]])
             self.backend.sweep(keep, gone)
 
 

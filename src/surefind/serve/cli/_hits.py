@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from surefind.running.notes import FELL_BACK
+from surefind.search.waiting import waiting_text
 from surefind.serve.cli._common import console
 from surefind.serve.markup import without_markup
 from surefind.serve.words import pieces, sought
@@ -50,6 +51,8 @@ def show(
             screen.print(Padding(Text(_places(hit)), (0, 0, 0, 4), expand=False))
         text = hit.text if full else snippet(_matched(hit), words)
         screen.print(Padding(emphasise(text, words), (0, 0, 1, 4), expand=False))
+    if result.waiting_for:
+        screen.print(waiting_text(result.waiting_for), markup=False)
     if later and result.hits:
         sys.stdout.flush()
         result = later()

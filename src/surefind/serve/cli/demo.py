@@ -75,7 +75,10 @@ def demo(
 
 
 def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tuple[BenchReport, Path]]:
-    """Runs the default comparison on questions written from the documents, and on questions that staff would ask."""
+    """Runs the default comparison on questions written from the documents, and on questions that staff would ask: for
+    the owner, whose reports it returns, and for everybody."""
+    import shlex
+
     from surefind.access import Access
     from surefind.bench.comparing import compared, plan_for
     from surefind.bench.files import write_files
@@ -90,9 +93,13 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     staff = ExamStore(base.data / "exams").save(read_table(sample_questions(), Library(base.documents(Access.owner()))))
     reports = {}
     for exam in (known_item_exam(base), staff):
-        plan = plan_for(base, exam, what, Access.owner())
-        finished = run_bench(base, plan, f"surefind bench --exam {exam.name}", report=report)
-        reports[exam.name] = (finished.report, write_files(finished.report, base.data / REPORTS / exam.name))
+        for access, name, words in (
+            (Access.public(), f"{exam.name}-everybody", []),
+            (Access.owner(), exam.name, ["--as", "*"]),
+        ):
+            command = shlex.join(["surefind", "bench", "--exam", exam.name, *words])
+            made = run_bench(base, plan_for(base, exam, what, access), command, report=report).report
+            reports[exam.name] = made, write_files(made, base.data / REPORTS / name)
     return reports
 
 
@@ -103,10 +110,10 @@ def _show(folder: Path, reports: dict[str, tuple[BenchReport, Path]]) -> None:
 
     screen = console()
     written, staff = reports["known-item"], reports["questions"]
-    typer.echo("\n$ surefind bench --exam known-item\n")
+    typer.echo("\n$ surefind bench --exam known-item --as '*'\n")
     show(written[0], screen)
-    typer.echo("\nThe result on the 175 questions that staff would ask (surefind bench --exam questions):")
-    print_verdict(screen, staff[0].verdict)
+    typer.echo("\nThe result on the 175 questions that staff would ask (surefind bench --exam questions --as '*'):")
+    print_verdict(staff[0], screen)
     typer.echo(
         f"\nReports to open in a browser:\n  {written[1]}\n  {staff[1]}\n"
         f"\nTry more searches, in the folder {folder}:\n"
@@ -114,7 +121,7 @@ def _show(folder: Path, reports: dict[str, tuple[BenchReport, Path]]) -> None:
         f'  surefind search "how long is a mobile deposit held" --where status=approved\n'
         f'  surefind search "vault combination change" --as audit --explain\n'
         f'  surefind search "core is back up, may all of us send the offline items" -p careful\n'
-        f"  surefind bench --exam questions -p hybrid -p careful\n"
+        f"  surefind bench --exam questions --as '*' -p pair -p careful\n"
         f"  surefind use {shlex.quote(staff[0].recommended)}\n"
         f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'

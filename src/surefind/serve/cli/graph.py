@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 from surefind.serve.cli._groups import command_group
-
-if TYPE_CHECKING:
-    pass
 
 Groups = Annotated[
     list[str] | None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,8 +13,10 @@ from surefind.serve.cli import _complete
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress
 
 if TYPE_CHECKING:
+    from surefind.access import Access
     from surefind.kb import KnowledgeBase
     from surefind.search.pipeline import Pipeline
+    from surefind.search.reader import Findings
     from surefind.types import Effort
     from surefind.write.layout import Layout
 
@@ -125,6 +127,9 @@ def search(
         int | None,
         typer.Option("--max-chars", help="Cut each text to this many characters, around its best sentence."),
     ] = None,
+    build: Annotated[
+        bool, typer.Option("--build", help="First build what the pipeline lacks. A search alone builds nothing.")
+    ] = False,
     kb: Folder = HERE,
     as_json: Json = False,
 ) -> None:
@@ -143,17 +148,19 @@ def search(
     extent = Extent.parse(text, max_chars)
     with KnowledgeBase.open(kb, once=True) as base:
         chosen, layout = choose(base, pipeline, retrieve, fuse, rerank, depth)
-        effort = cast("Effort", confidence or base.settings.confidence)
-        check_query(sought, k or base.settings.k, offset, min_confidence or 0.0, effort)
-        _build(base, chosen, layout, as_json)
-        find = partial(base.search, sought, access, k, chosen, offset, layout, extent, min_confidence)
-        hidden = min_confidence or (base.settings.min_confidence if min_confidence is None else 0)
-        later = effort == "read" and not as_json and not hidden  # the hits at once, how sure it is a moment later
-        result = find("quick" if later else effort)
+        effort = cast("Effort", confidence) if confidence else base.settings.effort(person=not as_json)
+        size = base.settings.k if k is None else k
+        least = base.settings.min_confidence if min_confidence is None else min_confidence
+        check_query(sought, size, offset, least, effort)
+        if build:
+            _build(base, chosen, layout, as_json)
+        findings = _find(base, sought, access, chosen, size, offset, layout, extent)
+        later = effort == "read" and not as_json and not least  # the hits at once, how sure it is a moment later
+        result = findings.result(least, "quick" if later else effort)
         if not as_json:
             from surefind.serve.cli._hits import show
 
-            show(result, explain, full, groups or [], partial(find, effort) if later else None)
+            show(result, explain, full, groups or [], partial(findings.result, least, effort) if later else None)
     if as_json:
         print_json(result.to_dict())
     sys.stdout.flush()
@@ -179,9 +186,21 @@ def query_of(words: list[str]) -> str:
     return text
 
 
+def _find(base: KnowledgeBase, query: str, access: Access, pipeline: Pipeline, *more: Any) -> Findings:
+    """Searches. Of a pipeline that lacks an index, says how long that takes, and the command."""
+    k, offset, layout, extent = more
+    try:
+        return base.reader(layout).find(query, access, pipeline, k, offset, extent)
+    except NotBuiltError:
+        from surefind.kb.completing import lacking_text
+
+        if text := lacking_text(base, pipeline, layout):
+            raise NotBuiltError(text) from None
+        raise
+
+
 def _build(base: KnowledgeBase, pipeline: Pipeline, layout: Layout | None, quiet: bool) -> None:
-    """Builds the indexes that the pipeline needs and that do not exist yet, with a message. The search itself writes
-    nothing."""
+    """Builds the indexes that the pipeline needs and that do not exist yet, with a message."""
     if layout is not None and layout.offline() != layout and not base.has_cut(layout):
         raise UsageError(
             f"The documents are not cut by {layout} yet, and that asks a language model about each of them. "

@@ -68,7 +68,10 @@ def sync(
         needs = sync_needs(base) if calls else []
         with guarded(base, no_gate, (budget, yes), as_json, [*calls, *check_calls(base, needs)]) as guard:
             require_fit(base, needs, guard.report)
-            result = base.sync(*given, forget=forget or [], report=guard.report, revision=rev, gate=guard.gate, ray=ray)
+            result = base.sync(
+                *given, forget=forget or [], report=guard.report, revision=rev, gate=guard.gate, ray=ray,
+                tell=partial(typer.echo, err=True),
+            )  # fmt: skip
         _print(result, guard, as_json)
         if not as_json and (result.added or result.changed):
             _advise(base)

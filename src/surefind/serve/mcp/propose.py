@@ -47,7 +47,9 @@ def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> ToolR
             raise UsageError(f"Draft {given.number} has metadata of its own, and this tool would lose it.")
         draft = kb.drafts.save(given.number, given.revision, given.text.encode(), caller.name)
     else:
-        draft = kb.drafts.add_bytes("proposal.md", given.text.encode(), name, caller.name, keep_metadata=True)
+        draft = kb.drafts.add_bytes(
+            "proposal.md", given.text.encode(), name, caller.name, keep_metadata=True, access=caller.access()
+        )
     text = (
         f"Draft {draft.number} of {one_line(name)} is saved. It is not published, and no search finds it. "
         f"A person publishes it with: surefind draft publish {draft.number}."

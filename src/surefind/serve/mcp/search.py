@@ -10,6 +10,7 @@ from pydantic import Field
 from surefind.access import Access
 from surefind.kb import KnowledgeBase
 from surefind.search.extent import Extent
+from surefind.search.waiting import waiting_text
 from surefind.serve.mcp.answers import ToolReply, one_line, rounded, size
 from surefind.serve.mcp.arguments import Arguments, MaxTokens
 from surefind.serve.mcp.passages import PassageForms, show
@@ -43,8 +44,10 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolRep
     """Searches, and shows as many passages as fit."""
     result = kb.search(given.query, access, given.k, offset=given.offset, extent=_EXTENT)
     kb.queries.keep(result, access)
-    head = trust(result, given.offset)
+    head = " ".join(filter(None, (trust(result, given.offset), waiting_text(result.waiting_for))))
     data: dict[str, Any] = {"trust": head, "confidence": rounded(result.confidence), "sure": result.sure, "hits": []}
+    if result.waiting_for:
+        data["waiting_for"] = [waiting.retriever for waiting in result.waiting_for]
     if not result.hits:
         return ToolReply(head, data)
     shown = fitted(result.hits, given.max_tokens - size(head, data) - _REST)

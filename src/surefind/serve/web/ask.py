@@ -35,7 +35,9 @@ async def ask(request: Request, service: Served, query: Annotated[str, Query(max
     """The whole page, or the answer alone."""
     caller = await service.caller(request, "read")
     question = query.strip()
-    answered, empty = await service.work(lambda: _answered(service, caller, question))
+    answered, empty = await service.answer_apart(
+        request, caller, service.kb.pipeline(), False, lambda: _answered(service, caller, question)
+    )
     quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
     note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
     return page(

@@ -24,6 +24,7 @@ from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import NOWHERE, line_at, lines_of, part_of, sheet
 from surefind.serve.web.markdown import links_to, rendered_sheet
 from surefind.serve.web.page import back_to, document_path, is_fragment, page
+from surefind.serve.web.pictures import pictures_of
 from surefind.store.rows import Version
 
 router = APIRouter(include_in_schema=False)
@@ -183,7 +184,8 @@ def _document(
     rendered = None
     if body.format == "markdown" and view == "read" and shown_page.whole:
         find = links_to(dict(reader.view.readable(access)), document_id, document_path)
-        rendered = rendered_sheet(body, shown_page, find, marked, sentence)
+        picture = pictures_of(service.kb, caller, body, about)
+        rendered = rendered_sheet(body, shown_page, find, marked, sentence, picture)
     drafts = [
         draft
         for draft in service.kb.desk.waiting(document_id)

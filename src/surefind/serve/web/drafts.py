@@ -12,6 +12,7 @@ from starlette.responses import Response
 from surefind.desk.difference import changed_lines
 from surefind.desk.people import same_person
 from surefind.desk.source import decoded, is_text, text_name
+from surefind.desk.taking import check_document
 from surefind.desk.values import Draft
 from surefind.errors import ConflictError, NotFoundError, SourceError
 from surefind.kb.draft_rights import seen, seen_revision, sees
@@ -143,7 +144,9 @@ async def make(
         made_from = None if given is None else await service.work(lambda: _edited(service, caller, given))
 
         def write() -> Draft:
-            return service.kb.drafts.add_bytes(name, body, wanted, caller.name, made_from=made_from)
+            return service.kb.drafts.add_bytes(
+                name, body, wanted, caller.name, made_from=made_from, access=caller.access()
+            )
 
         made = await service.work_apart("upload", request, caller, write)
     except SourceError as error:
@@ -257,6 +260,7 @@ async def preview(request: Request, service: Served, text: Typed, document: Name
 
     def read() -> Response:
         try:
+            check_document(name)
             made = service.kb.drafts.document_of(text_name(name), _plain(text).encode(), name)
         except SourceError as error:
             return page(
@@ -276,6 +280,7 @@ async def chunks(request: Request, service: Served, text: Typed, document: Name 
     name = document.strip() or "new.md"
 
     def cut() -> dict[str, Any]:
+        check_document(name)
         return chunks_of(lambda: service.kb.drafts.chunks_of(text_name(name), _plain(text).encode(), name))
 
     cut_chunks = await service.work_apart("upload", request, caller, cut)

@@ -41,6 +41,6 @@ async def create(
     owner = await service.identify(request, f"Bearer {text}")
     shown = page(owner, "settings_key.html", title="Your key", here="settings", key=key, text=text, first=True)
     try:
-        return signed_in(request, service, text, shown)
+        return await signed_in(request, service, owner, text, shown)
     except UnwritableError:  # the key is made, so it must be shown; signing in says what is wrong
         return page(None, "settings_key.html", title="Your key", here="", key=key, text=text, first=False)

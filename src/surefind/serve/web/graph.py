@@ -45,7 +45,7 @@ _pages: WeakKeyDictionary[Searcher, BoundedCache[frozenset[str], Drawn]] = WeakK
 async def graph(request: Request, service: Served) -> Response:
     """What is best connected, as a list, and the way to the map."""
     caller = await service.caller(request, "read")
-    found = await service.work(lambda: _found(service, caller))
+    found = await service.work_apart("report", request, caller, lambda: _found(service, caller))
     return page(caller, "graph.html", title="Graph", here="graph", found=found[1] if found else None)
 
 
@@ -53,10 +53,14 @@ async def graph(request: Request, service: Served) -> Response:
 async def map_page(request: Request, service: Served) -> Response:
     """The map of the entities, drawn by the page's own script."""
     caller = await service.caller(request, "read")
-    found = await service.work(lambda: _found(service, caller))
-    if found is None:
-        return back_to(request, "/graph")
-    return compressed(request, with_own_scripts(found[0], "/graph", "Graph", "top"))
+
+    def render() -> Response:
+        found = _found(service, caller)
+        if found is None:
+            return back_to(request, "/graph")
+        return compressed(request, with_own_scripts(found[0], "/graph", "Graph", "top"))
+
+    return await service.work_apart("report", request, caller, render)
 
 
 @router.post("/graph")

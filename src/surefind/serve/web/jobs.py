@@ -9,8 +9,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from surefind.serve.http.job import Job
 from surefind.serve.http.job_view import job_about, job_data, job_lines
-from surefind.serve.http.jobs import Job
 from surefind.serve.http.service import Served
 from surefind.serve.web.page import back_to, document_path, is_fragment, page
 
@@ -18,6 +18,7 @@ router = APIRouter(include_in_schema=False)
 _LINES = 12
 """Lines of progress that the page shows."""
 _WHAT = {
+    "complete": "Computing vectors",
     "sync": "Reading documents", "publish": "Publishing a draft", "retire": "Retiring a document",
     "bench": "Benchmark", "study": "Study",
     "pool": "Collecting passages to label", "graph": "Building the graph", "adopt": "Adopting a configuration",
@@ -33,7 +34,7 @@ async def job(job_id: str, request: Request, service: Served) -> Response:
     return page(
         caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[running.kind],
         here=_HERE.get(running.kind, "reports"), job=running, after=_after(running),
-        data=job_data(running, caller), what=_WHAT[running.kind],
+        data=await service.work(lambda: job_data(running, caller)), what=_WHAT[running.kind],
         lines=job_lines(running, caller)[-_LINES:], about=job_about(running, caller), seconds=_seconds(running),
     )  # fmt: skip
 
@@ -41,9 +42,10 @@ async def job(job_id: str, request: Request, service: Served) -> Response:
 @router.post("/jobs/{job_id}/cancel")
 async def cancel(job_id: str, request: Request, service: Served) -> Response:
     """Stops a job. What it has finished is kept."""
-    running = service.jobs.get(job_id, await service.caller(request, "read"))
-    await service.jobs.cancel(running)
-    return back_to(request, f"/jobs/{running.id}")
+    caller = await service.caller(request, "read")
+    running = service.jobs.get(job_id, caller)
+    await service.jobs.cancel(running, caller)
+    return back_to(request, f"/jobs/{running.id}" if caller.name in running.callers or caller.may("admin") else "/")
 
 
 def _after(job: Job) -> str:

@@ -34,8 +34,9 @@ async def overview(request: Request, service: Served, judge: Name = "") -> Respo
         store = ExamStore(service.kb.data / "exams")
         return [Judging(service.kb, name, who, caller.access()) for name in store.collected()]
 
+    exams = await service.work_apart("report", request, caller, read)
     return page(
-        caller, "label.html", title="Label", here="label", exams=await service.work(read), judge=who,
+        caller, "label.html", title="Label", here="label", exams=exams, judge=who,
         named=service.gatekeeper.lets_everybody_in, given=judge, link=_link,
     )  # fmt: skip
 
@@ -70,7 +71,9 @@ async def pool(name: str, request: Request, service: Served, judge: Given = "") 
     """Collects the passages to label, from several configurations."""
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
-    judging = await service.work(lambda: Judging(service.kb, name, who, caller.access()))
+    judging = await service.work_apart(
+        "report", request, caller, lambda: Judging(service.kb, name, who, caller.access())
+    )
     after = _link(f"/label/{name}", judge)
     job = await service.jobs.start(caller, "pool", {"exam": judging.name, "judge": who}, name, after)
     return back_to(request, f"/jobs/{job.id}")
@@ -98,7 +101,7 @@ async def question(
             passages=passages, id=id_of(pooled.query) if pooled else "", judge=judge, link=_link,
         )  # fmt: skip
 
-    return await service.work(read)
+    return await service.work_apart("report", request, caller, read)
 
 
 @router.post("/label/{name}")
@@ -151,7 +154,7 @@ async def agreement(name: str, request: Request, service: Served, judge: Name = 
             questions=questions, made=bool(made), judge=judge, link=_link,
         )  # fmt: skip
 
-    return await service.work(read)
+    return await service.work_apart("report", request, caller, read)
 
 
 @router.post("/label/{name}/exam")

@@ -1,8 +1,9 @@
 """Markdown as HTML that a page can show as it is.
 
-The tags come from a fixed table, and everything else is escaped: a document has no script, no style and no image here.
-Links lead to the web, to a mail address or to a document that the visitor may read. HTML in a document is shown as its
-words. Long lines of markup and pages that would become very large are shown as plain text, so that no text takes long.
+The tags come from a fixed table, and everything else is escaped: a document has no script and no style here, and no
+picture but those that its folder has. Links lead to the web, to a mail address or to a document that the visitor may
+read. HTML in a document is shown as its words. Long lines of markup and pages that would become very large are shown as
+plain text, so that no text takes long.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from markupsafe import Markup
 from surefind.serve.markup import without_markup
 from surefind.serve.web.lines import Sheet, line_at
 from surefind.text.blocks import title_of
-from surefind.text.links import linked_path, slug, without_suffix
+from surefind.text.links import site_paths, slug, without_suffix
 from surefind.types import Document
 
 if TYPE_CHECKING:
@@ -46,7 +47,19 @@ _TAGS = {
 _WHOLE = ("paragraph_open", "heading_open", "list_item_open", "tr_open", "fence", "code_block")
 """The blocks that are marked if they belong to the passage."""
 _ALIGN = {"text-align:right": ' class="n"', "text-align:center": ' class="mid"'}
-_ENDS = (".md", ".html.md", ".html.md.erb", ".html", ".markdown", ".mdx", ".rst", ".txt", "/index.md", "/README.md")
+_ENDS = (
+    ".md",
+    ".html.md",
+    ".html.md.erb",
+    ".html",
+    ".markdown",
+    ".mdx",
+    ".rst",
+    ".txt",
+    "/index.md",
+    "/README.md",
+    "/_index.md",
+)
 _WEB = ("http://", "https://", "mailto:")
 
 Find = Callable[[str], str]
@@ -66,6 +79,7 @@ class _RenderState:
     """What is known while a text is rendered."""
 
     find: Find
+    picture: Find | None
     lines: tuple[int, int]
     first: int
     until: int
@@ -80,21 +94,27 @@ class _RenderState:
     """The anchors of headings."""
 
 
-def rendered(text: str, find: Find, title: str = "", marks: Marks | None = None, first: int = 1) -> Markup | None:
+def rendered(
+    text: str, find: Find, title: str = "", marks: Marks | None = None, first: int = 1,
+    picture: Find | None = None,
+) -> Markup | None:  # fmt: skip
     """Returns a text as HTML; None if it is too long. `title` stands above it already, so that a heading of the same
-    words is left out at the start. `first` is the number of its first line."""
+    words is left out at the start. `first` is the number of its first line. `picture` finds the address of a picture;
+    without it, pictures are their words."""
     marks = marks or Marks()
     if len(text) > MAX_CHARACTERS:
         return None
-    html, state = _rendered(_with_signs(text, *marks.sentence), find, title, marks, first)
+    html, state = _rendered(_with_signs(text, *marks.sentence), find, title, marks, first, picture)
     if marks.sentence[1] and not state.placed:  # the sentence is in something that is not shown
-        html, _ = _rendered(text.translate(_SIGNS), find, title, Marks(lines=marks.lines), first)
+        html, _ = _rendered(text.translate(_SIGNS), find, title, Marks(lines=marks.lines), first, picture)
     return Markup(html) if len(html) <= _MAX_HTML else None
 
 
-def _rendered(text: str, find: Find, title: str, marks: Marks, first: int) -> tuple[str, _RenderState]:
+def _rendered(
+    text: str, find: Find, title: str, marks: Marks, first: int, picture: Find | None
+) -> tuple[str, _RenderState]:
     until = text.count("\n", 0, text.find(_END)) if _END in text else 0
-    state = _RenderState(find, marks.lines, first, until)
+    state = _RenderState(find, picture, marks.lines, first, until)
     tokens = _parsed(text)
     if len(tokens) > 2 and tokens[0].tag == "h1" and title_of(tokens[1].content.translate(_SIGNS)) == title:
         tokens = tokens[3:]
@@ -219,13 +239,24 @@ def _words(token: Token, state: _RenderState) -> Iterator[str]:
         elif child.type == "html_inline":
             yield _text(without_markup(child.content), state)
         elif child.type == "image":
-            yield f'<span class="image">{_text(child.content or "image", state)}</span>'
+            yield _image(child, state)
         elif child.type == "link_open":
             yield _link(str(child.attrs.get("href", "")), state)
         elif child.type == "link_close":
             yield state.closing.pop()
         else:
             yield _tag(child, "")
+
+
+def _image(token: Token, state: _RenderState) -> str:
+    """Returns a picture, or its words if there is none. Words that are marked stay words."""
+    target = str(token.attrs.get("src", "")).translate(_SIGNS)
+    words = token.content or "image"
+    signed = _START in words or _END in words
+    address = "" if signed or not state.picture or target.lower().startswith(_WEB) else state.picture(target)
+    if address:
+        return f'<img src="{escape(address)}" alt="{escape(token.content)}" loading="lazy">'
+    return f'<span class="image">{_text(words, state)}</span>'
 
 
 def _link(target: str, state: _RenderState) -> str:
@@ -271,16 +302,22 @@ def links_to(documents: Mapping[str, object], document: str, address: Callable[[
     """Returns what finds the page of a link in a document: a link may leave out or change the suffix."""
 
     def find(target: str) -> str:
-        path = linked_path(document, target)
-        names = (path, *(f"{without_suffix(path)}{end}" for end in _ENDS)) if path else ()
-        name = next((known for known in names if known in documents), "")
-        return address(name) if name else ""
+        for path in site_paths(document, target):
+            names = (path, *(f"{without_suffix(path)}{end}" for end in _ENDS))
+            if name := next((known for known in names if known in documents), ""):
+                return address(name)
+        return ""
 
     return find
 
 
 def rendered_sheet(
-    document: Document, page: Sheet, find: Find, passage: tuple[int, int], sentence: tuple[int, int]
+    document: Document,
+    page: Sheet,
+    find: Find,
+    passage: tuple[int, int],
+    sentence: tuple[int, int],
+    picture: Find | None = None,
 ) -> Markup | None:
     """Returns a page of a document as HTML; None if it is better shown line by line. `passage` and `sentence` are spans
     of the document."""
@@ -289,4 +326,6 @@ def rendered_sheet(
     start, end = (min(max(0, at - page.start), size) for at in passage)
     lines = (line_at(text, start, 0), line_at(text, max(start, end - 1), 1)) if start < end else (0, 0)
     marks = Marks((sentence[0] - page.start, sentence[1] - page.start) if inside else (0, 0), lines)
-    return rendered(text, find, document.title if not page.start else "", marks, page.lines[0][0] if page.lines else 1)
+    return rendered(
+        text, find, document.title if not page.start else "", marks, page.lines[0][0] if page.lines else 1, picture
+    )

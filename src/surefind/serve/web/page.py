@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from surefind.access import Scope
 from surefind.errors import NotFoundError
+from surefind.search.waiting import waiting_text
 from surefind.serve.auth.caller import ANYONE, Caller
 from surefind.serve.http.guard import wants_fragment
 from surefind.types import Hit
@@ -93,6 +94,7 @@ def environment() -> Environment:
         "document_path": document_path,
         "hit_path": hit_path,
         "menu": menu,
+        "waiting_text": waiting_text,
         "anyone": ANYONE,
     }
     made.filters |= {"count": lambda number: f"{number:,}", "plural": _plural, "date": _date}

@@ -54,7 +54,7 @@ class ReportLine:
 async def report(kind: str, report_id: str, request: Request, service: Served) -> Response:
     """The tables of a report. Answers and a calibration have one page only."""
     caller = await service.caller(request, "review")
-    saved, data = await service.work(lambda: _found(service, caller, kind, report_id))
+    saved, data = await service.work_apart("report", request, caller, lambda: _found(service, caller, kind, report_id))
     if kind in ("answers", "calibration"):
         return with_own_scripts(_FULL[kind](data), "/reports", "Reports")
     shared: dict[str, Any] = {"title": saved.title or report_id, "here": "reports", "found": saved, "data": data}
@@ -67,9 +67,13 @@ async def report(kind: str, report_id: str, request: Request, service: Served) -
 async def full(kind: str, report_id: str, request: Request, service: Served) -> Response:
     """The report's own page, rendered again from its data, so that only our script can run."""
     caller = await service.caller(request, "review")
-    _, data = await service.work(lambda: _found(service, caller, kind, report_id))
-    html = await service.work(lambda: _FULL[kind](data))
-    return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(report_id)}", "Figures"))
+
+    def render() -> Response:
+        _, data = _found(service, caller, kind, report_id)
+        html = _FULL[kind](data)
+        return compressed(request, with_own_scripts(html, f"/reports/{kind}/{quote(report_id)}", "Figures"))
+
+    return await service.work_apart("report", request, caller, render)
 
 
 def _found(service: Service, caller: Caller, kind: str, report_id: str) -> tuple[Saved, Any]:

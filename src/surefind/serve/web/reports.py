@@ -18,7 +18,7 @@ from surefind.serve.http.job_view import job_about
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.history import Chart, history
 from surefind.serve.web.page import back_to, page
-from surefind.study.archive import Saved, saved_report, saved_reports
+from surefind.study.archive import Saved, hidden_of_owner, saved_report, saved_reports
 from surefind.study.stage import study_names
 
 router = APIRouter(include_in_schema=False)
@@ -35,6 +35,10 @@ class ReportsPage:
     chart: Chart | None
     charted: Sequence[str]
     """The exams that have a chart."""
+    owners: int
+    """Reports that were made for the owner, and are not shown to this caller."""
+    signing: str
+    """Where this caller signs in as the owner, or reads how."""
     exams: Sequence[str]
     undo: Undoable | None
     """What was adopted last, if that can be undone."""
@@ -47,8 +51,8 @@ class ReportsPage:
 @router.get("/reports")
 async def reports(request: Request, service: Served, exam: Annotated[str, Query(max_length=100)] = "") -> Response:
     caller = await service.caller(request, "review")
-    shelf = await service.work(lambda: _shelf(service, caller, exam))
-    jobs = [(job, job_about(job, caller)) for job in service.jobs.all(caller) if job.state == "running"]
+    shelf = await service.work_apart("report", request, caller, lambda: _shelf(service, caller, exam))
+    jobs = [(job, job_about(job, caller)) for job in service.jobs.all(caller) if not job.ended]
     return page(
         caller, "reports.html", title="Reports", here="reports", shelf=shelf, jobs=jobs, presets=preset_names(),
         studies=study_names(),
@@ -65,9 +69,11 @@ def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:
             counts[entry.title] = counts.get(entry.title, 0) + 1
     charted = [name for name, count in counts.items() if count > 1]
     chosen = exam if exam in charted else max(charted, key=counts.__getitem__, default="")
+    signing = "/settings" if service.gatekeeper.lets_everybody_in else "/sign-in?next=/reports"
     return ReportsPage(
         saved[:_MAX_REPORTS], max(0, len(saved) - _MAX_REPORTS), history(saved, chosen, spec, layout), charted,
-        _exams(service), undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
+        hidden_of_owner(service.kb.data, caller.groups), signing, _exams(service),
+        undoable(service.kb.folder, caller.may("admin")), spec, layout, settings.pipeline,
     )  # fmt: skip
 
 

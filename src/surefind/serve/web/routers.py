@@ -10,6 +10,7 @@ from surefind.serve.web import (
     graph,
     jobs,
     label,
+    pictures,
     report,
     reports,
     retiring,
@@ -20,6 +21,7 @@ from surefind.serve.web import (
 )
 
 _PAGES = (
-    signing, first_key, search, ask, documents, retiring, drafts, review, label, reports, report, jobs, graph, settings,
+    signing, first_key, search, ask, documents, pictures, retiring, drafts, review, label, reports, report, jobs, graph,
+    settings,
 )  # fmt: skip
 ROUTERS = tuple(pages.router for pages in _PAGES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
@@ -15,13 +15,14 @@ from starlette.responses import Response
 
 from surefind.bench.plan import short
 from surefind.bench.standing import has_standing_exam, standing_exam
-from surefind.errors import NothingIndexedError, QueryError, SurefindError, UsageError
+from surefind.errors import NotBuiltError, NothingIndexedError, QueryError, SurefindError, UsageError
 from surefind.exam import feedback as kept_feedback
 from surefind.exam import keeping
 from surefind.exam.visible import readable_questions
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import RequestedSearch
+from surefind.search.waiting import waiting_text
 from surefind.serve.auth.caller import Caller
 from surefind.serve.http.answers import shown_to
 from surefind.serve.http.guard import same_origin
@@ -32,7 +33,7 @@ from surefind.serve.why import why
 from surefind.serve.words import sought
 from surefind.store.facets import Facet
 from surefind.study.archive import saved_reports
-from surefind.types import SearchResult
+from surefind.types import Effort, SearchResult
 
 router = APIRouter(include_in_schema=False)
 _HIT_EXTENT = Extent.parse("parent", 700)
@@ -109,14 +110,15 @@ async def search(
     caller = await service.caller(request, "read")
     asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
-    columns, empty = await service.work(lambda: _found(service, caller, asked))
+    columns, empty = await _apart(service, request, caller, asked, "quick", lambda: _found(service, caller, asked))
     facets = await service.work(lambda: _facets(service, caller, asked))
     begins = not asked.query and not empty
     shown = page(
         caller, "hits_part.html" if is_fragment(request) else "search.html", title=asked.query or "Search",
-        here="search", asked=asked, facets=facets, columns=columns, pipelines=service.pipelines(),
+        here="search", asked=asked, facets=facets, columns=columns, pipelines=await service.work(service.pipelines),
         default=service.kb.settings.pipeline, empty=empty,
         examples=await service.work(lambda: _examples(service, caller)) if begins else [],
+        waiting=begins and await service.work(lambda: _waiting(service, caller)),
         unmeasured=begins and await service.work(lambda: _unmeasured(service, caller)),
     )  # fmt: skip
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
@@ -137,8 +139,21 @@ async def sure(
     """How sure a search is, after its first hits have been read."""
     caller = await service.caller(request, "read")
     asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
-    columns = await service.work(lambda: _columns(service, caller, asked, read=True))
+    columns = await _apart(service, request, caller, asked, "read", lambda: _columns(service, caller, asked, read=True))
     return page(caller, "sure_part.html", title="", here="search", column=columns[0])
+
+
+async def _apart(
+    service: Service, request: Request, caller: Caller, asked: SearchForm, effort: Effort, do: Callable[[], T]
+) -> T:
+    """Searches where the slower one of the two pipelines has its place."""
+    if not asked.query:
+        return await service.work(do)
+    names = [asked.pipeline or None, *([asked.compare] if asked.compare else [])]
+    if service.kb.settings.min_confidence:
+        effort = service.kb.settings.effort(person=True)
+    slowest = max((service.pipeline(name, caller) for name in names), key=service.slowness)
+    return await service.search_apart(request, caller, slowest, effort, do)
 
 
 def _found(service: Service, caller: Caller, asked: SearchForm) -> tuple[list[ResultColumn], bool]:
@@ -161,7 +176,7 @@ def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = F
     reader, access, words = service.reader(), caller.access(asked.where), sought(asked.query)
     k = min(_K, service.settings.max_k)
     searched: list[tuple[Pipeline, SearchResult, float]] = []
-    effort, least = service.kb.settings.confidence, service.kb.settings.min_confidence
+    effort, least = service.kb.settings.effort(person=True), service.kb.settings.min_confidence
     later = effort == "read" and not least and not read
     for pipeline in (first, second) if second else (first,):
         began = time.perf_counter()
@@ -223,6 +238,14 @@ def _examples(service: Service, caller: Caller) -> list[str]:
         documents = _spread(reader.view.readable(access))
         texts = [title for title in reader.titles(documents).values() if title]
     return _spread([text for text in dict.fromkeys(texts) if len(text) <= _EXAMPLE_CHARS])
+
+
+def _waiting(service: Service, caller: Caller) -> str:
+    """Says what searches still wait for."""
+    try:
+        return waiting_text(service.reader().ready(service.kb.pipeline(), caller.access())[1])
+    except NotBuiltError as error:
+        return str(error)
 
 
 def _unmeasured(service: Service, caller: Caller) -> bool:

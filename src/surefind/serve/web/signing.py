@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from surefind.serve.auth.caller import NotAuthenticatedError
+from surefind.serve.auth.caller import Caller, NotAuthenticatedError
 from surefind.serve.auth.sessions import COOKIE, LASTS
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.page import local_path, page, static_file
@@ -34,15 +34,16 @@ async def sign_in(
     """Begins a session if the key or token is right."""
     given = key.strip()
     try:
-        await service.identify(request, f"Bearer {given}")
+        caller = await service.identify(request, f"Bearer {given}")
     except NotAuthenticatedError as error:
         return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(then), wrong=str(error))
-    return signed_in(request, service, given, RedirectResponse(local_path(then), 303))
+    service.rate.check(caller.name)
+    return await signed_in(request, service, caller, given, RedirectResponse(local_path(then), 303))
 
 
-def signed_in(request: Request, service: Service, credential: str, answer: Response) -> Response:
-    """Begins a session with a key or token that was checked. Returns the answer, with its cookie."""
-    name, secure = service.sessions.begin(credential), _has_tls(request)
+async def signed_in(request: Request, service: Service, caller: Caller, credential: str, answer: Response) -> Response:
+    """Begins a session with a key or token of a caller, who was checked. Returns the answer, with its cookie."""
+    name, secure = await service.work(lambda: service.sessions.begin(caller.name, credential)), _has_tls(request)
     answer.set_cookie(COOKIE, name, max_age=LASTS, httponly=True, samesite="lax", secure=secure, path="/")
     return answer
 
@@ -58,7 +59,8 @@ def _has_tls(request: Request) -> bool:
 
 @router.post("/sign-out")
 async def sign_out(request: Request, service: Served) -> Response:
-    service.sessions.end(request.cookies.get(COOKIE))
+    cookie = request.cookies.get(COOKIE)
+    await service.work(lambda: service.sessions.end(cookie))
     answer = RedirectResponse("/sign-in", 303)
     answer.delete_cookie(COOKIE, path="/")
     return answer

@@ -1,0 +1,160 @@
+"""Builds the indexes that take long after the documents were published by their words.
+
+The vectors are computed into the cache without the writer's lock, and slowly enough that searches and publishing go on.
+Then a writer takes them from the cache and shows the set again. If documents changed meanwhile, only theirs are new.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from surefind.abilities import declared
+from surefind.access import Access
+from surefind.errors import LockedError, NothingIndexedError
+from surefind.protocols import OnProgress, Retriever, Services
+from surefind.running.time_left import about
+from surefind.search.waiting import work_of
+from surefind.spec import Stage
+from surefind.store.backend import Backend, Contents
+from surefind.store.lock import patiently, vectors_lock
+from surefind.types import Chunk
+from surefind.write.writer import both
+
+if TYPE_CHECKING:
+    from surefind.kb.writing import Writers
+    from surefind.search.pipeline import Pipeline
+    from surefind.search.reader import Searcher
+    from surefind.settings.config import Settings
+    from surefind.store.catalogue import Catalogue
+    from surefind.write.layout import Layout
+
+_MEANWHILE = "Searches use what is there; Ctrl-C keeps what is done, and surefind sync or surefind serve goes on."
+_LONG_SECONDS = 20.0
+"""Seconds from which on a person is told how long it takes."""
+_TIMED = 32
+"""Chunks from which the time is estimated."""
+_WRITER_SECONDS = 60.0
+"""Seconds to wait for another writer."""
+
+
+class Completable(Protocol):
+    """What this needs of a `KnowledgeBase`, which imports this module."""
+
+    data: Path
+
+    @property
+    def settings(self) -> Settings: ...
+
+    @property
+    def services(self) -> Services: ...
+
+    @property
+    def catalogue(self) -> Catalogue: ...
+
+    def missing(self, retrievers: Iterable[Retriever], layout: Layout | None = None) -> list[Retriever]: ...
+
+    def has_cut(self, layout: Layout | None) -> bool: ...
+
+    def refresh(self) -> None: ...
+
+    def reader(self, layout: Layout | None = None) -> Searcher: ...
+
+
+def incomplete(kb: Completable) -> list[Retriever]:
+    """Returns the retrievers of the configured pipelines that have no index of the current generation, while those
+    that find documents by words have one."""
+    with contextlib.suppress(NothingIndexedError):
+        lacking = kb.missing(kb.settings.retrievers)
+        if lacking and kb.has_cut(None) and not any(retriever in lacking for retriever in kb.settings.first):
+            return lacking
+    return []
+
+
+def complete(
+    kb: Completable,
+    writers: Writers,
+    backend: Backend,
+    report: OnProgress | None,
+    tell: Callable[[str], None],
+) -> list[str]:
+    built: list[str] = []
+    quiet: OnProgress = report or (lambda what, done, total: None)
+    try:
+        with vectors_lock(kb.data) as note:
+            while lacking := incomplete(kb):
+                contents = _prepare(kb, backend, lacking[0], both(note, quiet), tell)
+                built += patiently(partial(_build, writers, lacking[:1], contents, quiet), _WRITER_SECONDS)
+    except LockedError as error:
+        tell(str(error))
+    return built
+
+
+def _prepare(
+    kb: Completable, backend: Backend, retriever: Retriever, report: OnProgress, tell: Callable[[str], None]
+) -> int:
+    """Computes what a retriever needs, of the generation of now. Returns the number of its set."""
+    kb.refresh()
+    reader = kb.reader()  # its lease keeps the documents
+    catalogue = kb.catalogue
+    contents = catalogue.kept(reader.generation).contents
+    shown = Contents(contents, lambda: catalogue.members(contents), catalogue.digest(contents))
+    new = backend.new_chunks(shown, reader.layout, retriever, kb.services)
+    what = work_of(retriever)
+    stage = declared(retriever)
+    if (seconds := _seconds(stage, new, kb.services)) > _LONG_SECONDS:
+        tell(f"{what}: {len(new):,} passages take {about(seconds)}. {_MEANWHILE}")
+    report(what, 0, len(new))
+    stage.prepare(new, kb.services, lambda done, total: report(what, done, total))
+    return contents
+
+
+def _seconds(stage: Stage, chunks: Sequence[Chunk], services: Services) -> float:
+    """Estimates how long `prepare` takes, from some of the chunks, which are then done."""
+    some = [chunks[i] for i in range(0, len(chunks), len(chunks) // _TIMED + 1)]
+    lacking = stage.lacking(some, services)
+    if not lacking:
+        return 0.0
+    stage.prepare(some[:2], services, lambda done, total: None)  # loads the model
+    timed, began = stage.lacking(some, services), time.monotonic()
+    stage.prepare(some, services, lambda done, total: None)
+    return (time.monotonic() - began) / max(1, timed) * lacking / len(some) * len(chunks)
+
+
+def _build(writers: Writers, retrievers: Sequence[Retriever], prepared: int, report: OnProgress) -> list[str]:
+    """Builds and shows the indexes. Builds none if so many documents came after the set that was prepared that others
+    would wait for their vectors."""
+    with writers.change(report) as writer:
+        contents = writer.catalogue.snapshot_id()
+        writer.cut(contents)
+        if contents != prepared and writer.takes_long(contents, retrievers):
+            return []
+        built = writer.build(contents, retrievers)
+        writer.show_again()
+        return built
+
+
+def lacking_text(kb: Completable, pipeline: Pipeline, layout: Layout | None) -> str:
+    """Says which indexes a pipeline lacks, how long they take, and how to build them; empty if none is missing."""
+    from surefind.write.writer import MANY
+
+    lacking = kb.missing(pipeline.retrieve, layout)
+    if not lacking:
+        return ""
+    names = " and ".join(dict.fromkeys(map(str, lacking)))
+    way = "Add --build to build it now"
+    if pipeline.name:
+        way += f", or make the pipeline the default: surefind use {pipeline.name}"
+    if not kb.has_cut(layout):
+        return f"The documents are not cut by {layout} yet. {way}."
+    view = kb.reader(layout).view
+    ids = view.spans().ids
+    chunks = view.chunks(ids[:: len(ids) // _TIMED + 1].tolist(), Access.owner())
+    slow = [declared(retriever) for retriever in lacking if not declared(retriever).at_once]
+    seconds = sum(_seconds(stage, chunks, kb.services) for stage in slow) * len(ids) / max(1, len(chunks))
+    long = f"{len(ids):,} passages, {about(seconds)}" if seconds and len(ids) > MANY else f"{len(ids):,} passages"
+    return f"There is no index for {names} over these documents ({long}). {way}."
