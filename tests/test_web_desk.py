@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+import real_files
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from web_helpers import accessible, fits, needs_browser, visiting
@@ -143,6 +144,20 @@ def test_the_editor_shows_a_preview(server: Served, keys: dict[str, str]) -> Non
     wrong = _post(server, keys["ada"], "/drafts/preview", document="../fees.md", text=text).text
     assert 'role="alert"' in wrong and "cannot be called" in wrong
     assert "1 chunk" in _post(server, keys["ada"], "/drafts/chunks", document="fees.md", text=text).text
+
+
+def test_a_word_file_in_review_is_shown_as_readers_will_see_it(server: Served, keys: dict[str, str]) -> None:
+    with server.client(keys["ada"]) as http:
+        file = ("handbook.docx", real_files.docx(real_files.handbook))
+        made = http.post("/drafts/new", headers=HTML, files={"file": file}, data={"document": "handbook.docx"})
+        where = f"{made.headers['location']}/text"
+        assert f'href="{where}"' in http.get(made.headers["location"], headers=HTML).text
+        part = http.get(where, headers={**HTML, "HX-Request": "true"}).text
+        whole = http.get(where, headers=HTML).text
+    assert "<article" in part and "<h2" in part and "<table" in part and "<html" not in part
+    assert part.strip() in whole and "<html" in whole
+    assert _get(server, keys["reader"], where).status_code == 403
+    assert _get(server, keys["writer"], where).status_code == 404  # neither an author nor a reviewer
 
 
 def test_versions_are_compared_and_restored(bank: Home, server: Served, keys: dict[str, str]) -> None:

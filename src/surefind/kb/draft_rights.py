@@ -8,7 +8,7 @@ what the document says now is shown only to callers who may read it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeVar
 
 from surefind.access import Access
 from surefind.desk.review import comments
@@ -18,7 +18,9 @@ from surefind.errors import ForbiddenError, NotFoundError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.kb.version_rights import readable_version
 from surefind.search.reader import Searcher
-from surefind.types import Chunk
+from surefind.types import Chunk, Document
+
+T = TypeVar("T")
 
 
 class Person(Protocol):
@@ -76,11 +78,20 @@ def seen_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int 
 def seen_chunks(kb: KnowledgeBase, caller: Person, number: int) -> list[Chunk]:
     """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
     see that revision when they are made."""
+    return _made_of_seen(kb, caller, number, kb.drafts.chunks_of)
+
+
+def seen_document(kb: KnowledgeBase, caller: Person, number: int) -> Document:
+    """Returns the document that the newest revision of a draft will be, under the same conditions."""
+    return _made_of_seen(kb, caller, number, kb.drafts.document_of)
+
+
+def _made_of_seen(kb: KnowledgeBase, caller: Person, number: int, make: Callable[[str, bytes, str, bool], T]) -> T:
     current = seen_revision(kb, caller, number)
-    cut = kb.drafts.chunks_of(current.name, current.data, kb.desk.get(number).document, kb.desk.keeps(number))
+    made = make(current.name, current.data, kb.desk.get(number).document, kb.desk.keeps(number))
     if not sees_revision(kb, caller, number, current.number):
         raise NotFoundError(f"There is no draft {number} among those you may see.")
-    return cut
+    return made
 
 
 def seen_comments(kb: KnowledgeBase, caller: Person, number: int) -> list[Comment]:

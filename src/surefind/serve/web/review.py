@@ -14,7 +14,7 @@ from surefind.desk.people import same_person
 from surefind.desk.review import comment, resolve
 from surefind.desk.source import is_text
 from surefind.desk.values import OPEN, Comment, Draft
-from surefind.errors import NotFoundError
+from surefind.errors import NotFoundError, SourceError
 from surefind.kb.draft_rights import (
     Action,
     act,
@@ -27,6 +27,7 @@ from surefind.kb.draft_rights import (
     seen_chunks,
     seen_comment,
     seen_comments,
+    seen_document,
     seen_revision,
 )
 from surefind.serve.auth.caller import Caller
@@ -34,7 +35,8 @@ from surefind.serve.http.drafting import approvals_needed, publish, sees_documen
 from surefind.serve.http.preview import chunks_of, questions_of
 from surefind.serve.http.service import Served, Service
 from surefind.serve.web.lines import part_of
-from surefind.serve.web.page import back_to, is_fragment, page
+from surefind.serve.web.markdown import links_to, rendered
+from surefind.serve.web.page import back_to, document_path, is_fragment, page
 
 router = APIRouter(include_in_schema=False)
 Number = Annotated[int, Path(ge=1, lt=2**62)]
@@ -211,7 +213,26 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
         seen(service.kb, caller, number)
         return chunks_of(lambda: seen_chunks(service.kb, caller, number))
 
-    return _part(caller, request, "chunks", "Chunks", number, await service.work_apart("upload", request, caller, read))
+    cut = await service.work_apart("upload", request, caller, read)
+    return _part(caller, request, "chunks", "Chunks", number, found=cut)
+
+
+@router.get("/drafts/{number}/text")
+async def text(number: Number, request: Request, service: Served) -> Response:
+    """The newest revision as readers will see it, whatever the format of its file."""
+    caller = await service.caller(request, "write")
+
+    def read() -> Response:
+        seen(service.kb, caller, number)
+        try:
+            made = seen_document(service.kb, caller, number)
+        except SourceError as error:
+            return _part(caller, request, "preview", "Text", number, made=None, rendered=None, wrong=str(error))
+        find = links_to(dict.fromkeys(service.readable(caller)), made.id, document_path)
+        shown = rendered(made.text, find, made.title)
+        return _part(caller, request, "preview", "Text", number, made=made, rendered=shown, wrong="")
+
+    return await service.work_apart("upload", request, caller, read)
 
 
 @router.get("/drafts/{number}/questions")
@@ -220,9 +241,9 @@ async def questions(number: Number, request: Request, service: Served) -> Respon
     caller = await service.caller(request, "write")
     draft = await service.work(lambda: seen(service.kb, caller, number))
     asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, draft))
-    return _part(caller, request, "questions", "Exam questions", number, asked)
+    return _part(caller, request, "questions", "Exam questions", number, found=asked)
 
 
-def _part(caller: Caller, request: Request, name: str, title: str, number: int, found: dict[str, Any]) -> Response:
+def _part(caller: Caller, request: Request, name: str, title: str, number: int, **shown: Any) -> Response:
     template = f"{name}.html" if is_fragment(request) else "draft_part.html"
-    return page(caller, template, title=title, here="drafts", found=found, part=f"{name}.html", number=number)
+    return page(caller, template, title=title, here="drafts", part=f"{name}.html", number=number, **shown)
