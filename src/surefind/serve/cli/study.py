@@ -239,7 +239,7 @@ def _tell_own_layouts(run: StudyRun) -> None:
 
 
 def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
-    """Says what will run, and what is left out, before anything is computed; with `dry_run`, also how long it takes."""
+    """Says what will run, what is left out and how long it takes, before anything is computed."""
     numbers = [table.name for stage in run.stages for table in stage.tables]
     left_out = run.left_out()
     if as_json:
@@ -253,9 +253,12 @@ def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
     typer.echo(f"{run.name}: {', '.join(numbers)}; on {asked}.", err=True)
     if left_out:
         typer.echo(f"Left out, because they need a language model (--llm): {', '.join(left_out)}.", err=True)
+    minutes = run.minutes()
     if dry_run:
         count = sum(call.calls for _, listed in run.calls() for call in listed)
-        typer.echo(f"About {run.minutes():.1f} minutes, without training, and {count:,} calls to language models.")
+        typer.echo(f"About {minutes:.1f} minutes, without training, and {count:,} calls to language models.")
+    elif minutes > 1:
+        typer.echo(f"It takes about {minutes:.0f} minutes, without training; a stopped run goes on.", err=True)
 
 
 def _show(report: dict[str, Any], page: Path, as_json: bool) -> None:

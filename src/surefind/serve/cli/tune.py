@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
     from surefind.tune.search import Tuned, Tuner
 
+_LONG = 60.0
+"""Seconds from which on it is said before how long the work takes."""
+
 
 def register(app: typer.Typer) -> None:
     app.command("tune")(tune)
@@ -91,10 +94,12 @@ def tune(
         with progress(quiet=as_json) as report, base.services.llm.replaying():
             bench = Bench(base, report)
             tuner = Tuner(bench, questions, parse_measure(measure), limits, minutes, seed, _watcher(as_json))
-            _agree(base, tuner, contenders, questions, measure, (budget, yes), as_json or dry_run)
+            seconds = _agree(bench, contenders, questions, measure, (budget, yes), as_json or dry_run)
             if dry_run:
-                _list(contenders, bench, tuner, as_json)
+                _list(contenders, seconds, tuner, as_json)
                 return
+            if seconds > _LONG and not as_json:
+                typer.echo(f"{_at_most(seconds)} Most are dropped early, and Ctrl-C keeps the best so far.", err=True)
             _race(tuner, contenders)
         tuned = tuner.found
         if not as_json:
@@ -124,36 +129,45 @@ def _contenders(base: KnowledgeBase, pipelines: list[str], layouts: list[str]) -
 
 
 def _agree(
-    base: KnowledgeBase,
-    tuner: Tuner,
+    bench: Bench,
     contenders: list[Contender],
     exam: Exam,
     measure: str,
     money: tuple[float | None, bool],
     quiet: bool,
-) -> None:
-    """Quotes the language models that the candidates may ask, and asks before money is spent."""
+) -> float:
+    """Quotes the language models that the candidates may ask, and asks before money is spent. Returns the seconds that
+    all candidates take for all questions."""
+    from surefind.bench.cost import quote_for
     from surefind.bench.llm_calls import llm_calls
     from surefind.bench.plan import Plan, parse_measures
 
     plan = Plan(tuple(contenders), exam, parse_measures([measure]))
-    agree(base, llm_calls(base, plan), *money, quiet)
+    agree(bench.kb, llm_calls(bench.kb, plan), *money, quiet)
+    return 60 * quote_for(bench, plan).minutes
 
 
-def _list(contenders: list[Contender], bench: Bench, tuner: Tuner, as_json: bool) -> None:
+def _at_most(seconds: float) -> str:
+    from surefind.running.time_left import about
+
+    return f"Asking all candidates every question takes {about(seconds)}."
+
+
+def _list(contenders: list[Contender], seconds: float, tuner: Tuner, as_json: bool) -> None:
     if as_json:
         rows = [
             {"name": contender.name, "spec": str(contender.pipeline), "layout": str(contender.layout or "")}
             for contender in contenders
         ]
-        print_json({"candidates": rows, "tuning": len(tuner.tuning), "held_out": len(tuner.held)})
+        sizes = {"tuning": len(tuner.tuning), "held_out": len(tuner.held), "seconds": round(seconds)}
+        print_json({"candidates": rows, **sizes})
         return
     for contender in contenders:
         typer.echo(f"  {contender.name}")
     confirmed = f"confirmed on {len(tuner.held)} others" if tuner.held else "not confirmed, since these are few"
     typer.echo(
         f"{len(contenders)} candidates on {len(tuner.tuning)} questions; the winner is {confirmed}. "
-        "This was a dry run: nothing was measured."
+        f"{_at_most(seconds)} This was a dry run: nothing was measured."
     )
 
 
