@@ -46,9 +46,16 @@ def test_start_and_finish_are_said_with_counts_and_seconds() -> None:
 def test_between_there_is_a_line_every_ten_seconds() -> None:
     log = Log()
     for second in range(36):
-        log.at(second, "Reading", second, 100)
-    left = {10: "about 90 seconds", 20: "about 80 seconds", 30: "about 70 seconds"}
-    assert log.said[1:] == [f"Reading: {n} of 100 after {n} s, {text} left" for n, text in left.items()]
+        log.at(second, "Reading", second, 50)  # less than a minute
+    left = {10: "about 40 seconds", 20: "about 30 seconds", 30: "about 20 seconds"}
+    assert log.said[1:] == [f"Reading: {n} of 50 after {n} s, {text} left" for n, text in left.items()]
+
+
+def test_the_time_of_long_work_is_said_after_a_second() -> None:
+    log = Log()
+    for step in range(20):
+        log.at(step / 2, "Reading", step, 1000)
+    assert log.said == ["Reading: started, 1,000 to do", "Reading: 2 of 1,000 after 1 s, about 8 minutes left"]
 
 
 def test_an_end_that_is_reported_twice_is_said_once() -> None:

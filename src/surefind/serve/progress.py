@@ -16,6 +16,11 @@ from surefind.serve.events import ProgressEvent
 SECONDS_BETWEEN = 10.0
 """Seconds between two events about the same kind of work; $SUREFIND_PROGRESS_SECONDS replaces it."""
 
+LONG = 60.0
+"""Seconds from which on the time left is said as soon as it can be told."""
+_TELLING = 1.0
+"""Seconds of work after which the time left can be told."""
+
 
 @dataclass
 class _Work:
@@ -26,6 +31,8 @@ class _Work:
     """Time of the last event about this work."""
     reported: float
     """Time of the last report from this work."""
+    told: bool = False
+    """Whether something was said since it started."""
 
 
 def _seconds_between() -> float:
@@ -37,7 +44,8 @@ def _seconds_between() -> float:
 
 @dataclass
 class ProgressLog:
-    """Says when each kind of work starts and finishes, and now and then how far it is. Thread-safe.
+    """Says when each kind of work starts and finishes, and now and then how far it is; of long work, how long it takes
+    as soon as that is known. Thread-safe.
 
     Work is finished when it has reported all of its parts and other work reports: an index first reports its vectors,
     then itself.
@@ -63,8 +71,9 @@ class ProgressLog:
                 if done < total:
                     self.say(ProgressEvent(what, "started", done, total, 0.0))
             work.done, work.total, work.reported = done, total, now
-            if done < total and now - work.said >= self.between:
-                work.said = now
+            long = seconds_left is not None and seconds_left > LONG
+            if done < total and now - work.said >= (self.between if work.told or not long else _TELLING):
+                work.said, work.told = now, True
                 self.say(ProgressEvent(what, "running", done, total, now - work.started, seconds_left))
 
     def __enter__(self) -> Self:
