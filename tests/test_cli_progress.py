@@ -51,11 +51,11 @@ def test_between_there_is_a_line_every_ten_seconds() -> None:
     assert log.said[1:] == [f"Reading: {n} of 50 after {n} s, {text} left" for n, text in left.items()]
 
 
-def test_the_time_of_long_work_is_said_after_a_second() -> None:
+def test_the_time_of_long_work_is_said_early() -> None:
     log = Log()
     for step in range(20):
         log.at(step / 2, "Reading", step, 1000)
-    assert log.said == ["Reading: started, 1,000 to do", "Reading: 2 of 1,000 after 1 s, about 8 minutes left"]
+    assert log.said == ["Reading: started, 1,000 to do", "Reading: 6 of 1,000 after 3 s, about 8 minutes left"]
 
 
 def test_an_end_that_is_reported_twice_is_said_once() -> None:

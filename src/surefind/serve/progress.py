@@ -18,7 +18,7 @@ SECONDS_BETWEEN = 10.0
 
 LONG = 60.0
 """Seconds from which on the time left is said as soon as it can be told."""
-_TELLING = 1.0
+_TELLING = 3.0
 """Seconds of work after which the time left can be told."""
 
 
