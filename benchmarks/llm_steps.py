@@ -1,7 +1,7 @@
 """Measures the overhead of steps that ask a language model, and the share of a small model's answers that they can use.
 
     python benchmarks/llm_steps.py KB                         # our own CPU time, calls and tokens per query
-    python benchmarks/llm_steps.py KB --model gguf:SMALL      # the share of a real model's answers that can be used
+    python benchmarks/llm_steps.py KB --model ollama:SMALL      # the share of a real model's answers that can be used
 
 KB is a synced knowledge base with an exam called `known-item`. In the first form, the model is a local server in a
 process of its own that answers at once, so only the step itself is measured: prompts, fences, checks, searches and

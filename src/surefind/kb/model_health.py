@@ -98,9 +98,6 @@ def _reranker(stage: object, kb: KnowledgeBase) -> tuple[State, str]:
 
 def _language_model(name: str, kb: KnowledgeBase) -> tuple[State, str]:
     address = parse_model(name, kb.settings.llm.key_env)
-    if address.wire == "gguf":
-        there = kb.services.located(address.model).is_file()
-        return ("ok", "Its file is there.") if there else ("failed", f"There is no file {address.model}.")
     if address.wire == "bedrock":
         return "unknown", "It was not asked, because that would cost money."
     return reachable(address.url, address.key_env)

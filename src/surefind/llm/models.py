@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -24,10 +24,7 @@ class Models:
         self,
         settings: LLMSettings | None = None,
         cache_folder: Path | None = None,
-        located: Callable[[str], Path] = Path,
     ) -> None:
-        """`located` resolves the path of a model file."""
-        self._located = located
         self.settings = settings or LLMSettings()
         self.meter = Meter(self.settings.budget)
         self.cache = CompletionCache(cache_folder / "answers.db") if cache_folder else None
@@ -77,14 +74,14 @@ class Models:
         address = parse_model(name, settings.key_env)
         second = settings.fallback
         fallback = self.chat(second) if second and second != name else None
-        adapter = _adapter(address, settings, self._located)
+        adapter = _adapter(address, settings)
         return Chat(
             address, adapter, price_of(address, settings.prices), self.meter, self.cache, fallback,
-            settings.total_timeout, 1 if address.wire == "gguf" else settings.concurrency,
+            settings.total_timeout, settings.concurrency,
         )  # fmt: skip
 
 
-def _adapter(address: Address, settings: LLMSettings, located: Callable[[str], Path]) -> Adapter:
+def _adapter(address: Address, settings: LLMSettings) -> Adapter:
     """Makes the adapter; each is imported only when needed, because they depend on different packages."""
     if address.wire == "anthropic":
         from surefind.llm.anthropic import AnthropicChat
@@ -94,10 +91,6 @@ def _adapter(address: Address, settings: LLMSettings, located: Callable[[str], P
         from surefind.llm.bedrock import BedrockChat
 
         return BedrockChat(address, settings)
-    if address.wire == "gguf":
-        from surefind.llm.gguf import GGUFChat
-
-        return GGUFChat(located(address.model), settings)
     from surefind.llm.openai import OpenAIChat
 
     return OpenAIChat(address, settings)

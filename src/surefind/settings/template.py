@@ -106,7 +106,7 @@ retrieve = ["dense(model=minilm)"]
 # The language model for stages that use one, and its budget. API keys are read from the environment.
 # See `surefind help llm`.
 # [llm]
-# model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, gguf:PATH, http://host:8080/v1#NAME
+# model = "ollama:llama3.2"        # or openai:…, anthropic:…, gemini:…, bedrock:…, http://host:8080/v1#NAME
 # fallback = ""                    # another model, used when the first one fails
 # budget = 5.00                    # the most dollars that a run may spend
 # timeout = 60                     # seconds for one attempt; total_timeout = 180 for all attempts
