@@ -28,8 +28,11 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
 from _collecting import fewer, questions_of
 from _shared import ChatHandler, machine
+from scripted_models import SCRIPTED, scripted
 from surefind.access import Access
 from surefind.bench.scoring import places_of
 from surefind.disk.replacing import write_file
@@ -47,7 +50,6 @@ from surefind.measure.permutation import permutation_p
 from surefind.measure.ranks import MEASURES
 from surefind.measure.statistics import bootstrap
 from surefind.search.pipeline import Pipeline
-from surefind.testing.scripted_models import SCRIPTED, scripted
 from surefind.types import Floats, Query
 
 OWNER = Access.owner()
@@ -60,10 +62,6 @@ STEPS = {
     "llm_listwise": ("order", HYBRID, f"{HYBRID} >> llm_listwise({_LIST})"),
     "llm_listwise, once": (
         "order", HYBRID, f"{HYBRID} >> llm_listwise({_LIST}, reverse=false)",
-    ),
-    "pointwise": ("judge", HYBRID, f"{HYBRID} >> pointwise({_LIST})"),
-    "pointwise, once": (
-        "judge", HYBRID, f"{HYBRID} >> pointwise({_LIST}, reverse=false)",
     ),
     "slidegar": (
         "order", HYBRID, f"{HYBRID} >> slidegar(model=MODEL, top=20, window=10, step=5, passage_tokens=TOKENS)",
@@ -79,11 +77,7 @@ class _Scripted(ChatHandler):
 
     def choice(self, body: dict[str, Any]) -> dict[str, Any]:
         answer = scripted(body["model"])("\n\n".join(message["content"] for message in body["messages"]))
-        choice: dict[str, Any] = {"message": {"role": "assistant", "content": answer.text}, "finish_reason": "stop"}
-        if body.get("logprobs"):
-            tops = [{"token": token, "logprob": value} for token, value in answer.logprobs.items()]
-            choice["logprobs"] = {"content": [{"token": "", "logprob": 0.0, "top_logprobs": tops}]}
-        return choice
+        return {"message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
 
 
 @dataclass

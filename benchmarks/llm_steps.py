@@ -34,7 +34,6 @@ STEPS = {
     "no model": HEAD,
     "llm_listwise": f"{HEAD} >> llm_listwise(model=MODEL, top=10, keep=5, passage_tokens=TOKENS)",
     "slidegar": f"{HEAD} >> slidegar(model=MODEL, top=10, window=6, step=4, passage_tokens=TOKENS)",
-    "pointwise": f"{HEAD} >> pointwise(model=MODEL, top=10, keep=5, passage_tokens=TOKENS)",
     "agentic": f"{HEAD} >> agentic(model=MODEL, steps=2, look=5, passage_tokens=TOKENS)",
     "hyde": "bm25 + hyde(retriever=dense, model=MODEL) >> convex(alpha=0.5)",
     "multi_query": "bm25 + multi_query(retriever=dense, model=MODEL) >> convex(alpha=0.5)",
@@ -57,11 +56,7 @@ class _Instant(ChatHandler):
             text = json.dumps({"bm25": 0.5, "dense": 0.5})
         else:
             text = json.dumps({"ranking": list(range(count, 0, -1))})
-        choice: dict[str, Any] = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        if body.get("logprobs"):
-            tops = [{"token": "Yes", "logprob": -0.1}, {"token": "No", "logprob": -2.4}]
-            choice["logprobs"] = {"content": [{"top_logprobs": tops}]}
-        return choice
+        return {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
 
 
 def _serve(pipe: Connection) -> None:

@@ -51,10 +51,6 @@ class LLMServer(ThreadingHTTPServer):
         """Parameters for which the server answers 400, as servers do that do not know them."""
         self.complaint = ""
         """What it says then; without: which parameter it was."""
-        self.logprobs: dict[str, float] = {}
-        """What stands at every token of an answer, where log-probabilities are asked for."""
-        self.logprobs_of: Callable[[str], dict[str, float]] = lambda prompt: self.logprobs
-        """The same, made from the prompt."""
         self.usage: Any = None
         """What it reports as tokens used; None: what was."""
         self.delay = 0.0
@@ -135,10 +131,7 @@ class Handler(BaseHTTPRequestHandler):
                 "stopReason": "end_turn",
                 "metrics": {"latencyMs": 1},
             }
-        tops = [{"token": token, "logprob": value} for token, value in self.server.logprobs_of(prompt_of(body)).items()]
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        if body.get("logprobs"):
-            choice["logprobs"] = {"content": [{"token": text, "logprob": 0.0, "top_logprobs": tops}]}
         return {"choices": [choice], "usage": {"prompt_tokens": used[0], "completion_tokens": used[1]}}
 
     def answer(self, content: Any, status: int = 200, kind: str = "application/json", **headers: str) -> None:

@@ -221,7 +221,7 @@ def test_fuser(text: str) -> None:
     check_fuser(spec.make("fuse", text))
 
 
-NEED_A_MODEL = {"cross_encoder", "conditional", "hosted", "llm_listwise", "slidegar", "pointwise", "agentic"}
+NEED_A_MODEL = {"cross_encoder", "conditional", "hosted", "llm_listwise", "slidegar", "agentic"}
 """Rerankers that need a folder or a service: tests/test_rerank*.py and test_llm_rerank.py run them with one."""
 
 

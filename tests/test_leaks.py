@@ -52,7 +52,6 @@ RERANKERS = {
     "cross_encoder": "cross_encoder(top=2, keep=2)",
     "conditional": "conditional(stage=shared_words, below=2)",
     "llm_listwise": "llm_listwise(top=4, keep=4)",
-    "pointwise": "pointwise(top=2, keep=2)",
     "slidegar": "slidegar(top=6, window=3, step=1, neighbours=2)",
     "agentic": "agentic(steps=1, look=3, branch=1)",
 }
@@ -106,7 +105,7 @@ def test_no_combination_shows_or_sends_what_a_caller_may_not_read(bank: Home, ll
 
 
 async def _ask_all(kb: KnowledgeBase, keys: dict[str, str], llm: LLMServer) -> None:
-    """Asks through the application itself, so that 930 requests take seconds; tests/test_http.py has real sockets."""
+    """Asks through the application itself, so that 800 requests take seconds; tests/test_http.py has real sockets."""
     transport = httpx.ASGITransport(create_app(kb, ServeSettings(cache_mb=0)))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
         for turn, (role, key) in enumerate(keys.items()):
@@ -119,7 +118,7 @@ async def _ask_all(kb: KnowledgeBase, keys: dict[str, str], llm: LLMServer) -> N
                 assert answer.status_code == 200 or "needs one dense" in answer.text, (name, answer.text)
                 answered += answer.status_code == 200
                 assert _secrets(answer.text) <= SEEN[role], (role, name)
-            assert answered > (100 if turn else 600)
+            assert answered > (90 if turn else 500)
             assert llm.prompts, "the stages that ask a model did ask it"
             assert _secrets("".join(llm.prompts)) <= SEEN[role], role
 

@@ -61,17 +61,6 @@ def test_a_search_that_is_repeated_asks_again_and_keeps_the_better_answer(
     assert len(llm.bodies) == before
 
 
-def test_log_probabilities_of_other_words_are_asked_for_again(llm: LLMServer, tmp_path: Path) -> None:
-    text = "bm25 >> pointwise(reverse=false, top=3, keep=3)"
-    llm.logprobs = {"maybe": -0.1}
-    run(text, services(llm, tmp_path))
-    llm.logprobs = {"yes": -0.1, "no": -2.4}
-    assert "Neither" not in str(run(text, services(llm, tmp_path)).trace)
-    assert len(llm.bodies) == 6
-    run(text, services(llm, tmp_path))
-    assert len(llm.bodies) == 6
-
-
 def test_within_a_run_a_useless_answer_is_not_asked_for_twice(llm: LLMServer, tmp_path: Path) -> None:
     llm.say(WRONG)
     given = services(llm, tmp_path)

@@ -222,13 +222,6 @@ def test_a_prompt_that_is_refused_does_not_cost_the_schema(llm: LLMServer) -> No
     assert ["response_format" in body for body in llm.bodies] == [True, False, True]
 
 
-def test_logprobs(llm: LLMServer) -> None:
-    llm.logprobs = {"yes": -0.1, "no": -2.4}
-    done = services(llm).chat().complete(ask(), logprobs=2)
-    assert done.logprobs == ({"yes": -0.1, "no": -2.4},)
-    assert (llm.bodies[0]["logprobs"], llm.bodies[0]["top_logprobs"]) == (True, 2)
-
-
 def test_fallback_answers_where_the_model_fails(llm: LLMServer) -> None:
     llm.script = ["400"]
     second = f"{llm.url}#second"
@@ -268,23 +261,21 @@ def test_no_model_is_a_usage_error() -> None:
 
 
 def test_answer_is_paid_for_once(llm: LLMServer, tmp_path: Path) -> None:
-    llm.logprobs = {"a": -1.5}
     first = services(llm, tmp_path)
-    paid = first.chat().complete(ask(), logprobs=1)
+    paid = first.chat().complete(ask())
     first.close()
     again = services(llm, tmp_path)
-    free = again.chat().complete(ask(), logprobs=1)
+    free = again.chat().complete(ask())
     assert (free.cached, len(llm.bodies)) == (True, 1)
-    assert (free.text, free.tokens_in, free.logprobs, free.model) == (
+    assert (free.text, free.tokens_in, free.model) == (
         paid.text,
         paid.tokens_in,
-        paid.logprobs,
         llm.model,
     )
     assert (again.llm.meter.spent.calls, again.llm.meter.spent.cached) == (0, 1)
 
 
-@pytest.mark.parametrize("change", [{"max_tokens": 3}, {"temperature": 0.1}, {"schema": SCHEMA}, {"logprobs": 1}])
+@pytest.mark.parametrize("change", [{"max_tokens": 3}, {"temperature": 0.1}, {"schema": SCHEMA}])
 def test_other_parameters_are_another_call(llm: LLMServer, tmp_path: Path, change: dict[str, Any]) -> None:
     chat = services(llm, tmp_path).chat()
     chat.complete(ask())

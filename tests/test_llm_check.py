@@ -13,13 +13,13 @@ from exam_helpers import surefind
 from helpers import Home
 from llm_server import LLMServer
 from llm_steps import BLOCK
+from scripted_models import SCRIPTED, scripted
 from surefind import spec
 from surefind.errors import SurefindError, UsageError
 from surefind.fitness import check
 from surefind.fitness.cases import cases, facts, lists
 from surefind.fitness.kinds import KINDS, Need, needs_of
 from surefind.fitness.verdict import TaskResult, lower_bound, tail
-from surefind.testing.scripted_models import SCRIPTED, scripted
 
 pytest.importorskip("httpx")
 pytestmark = pytest.mark.usefixtures("checked_models")
@@ -64,19 +64,11 @@ def capable(prompt: str) -> str:
     return "yes"
 
 
-def capable_yes(prompt: str) -> dict[str, float]:
-    return {
-        "Yes": -0.1 if any(fact.passage in prompt and fact.question in prompt for fact in facts()) else -3.0,
-        "No": -1.0,
-    }
-
-
 def use(llm: LLMServer, name: str) -> None:
     if name == "capable":
-        llm.reply, llm.logprobs_of = capable, capable_yes
+        llm.reply = capable
     else:
-        llm.reply = lambda prompt: scripted(name)(prompt).text
-        llm.logprobs_of = lambda prompt: dict(scripted(name)(prompt).logprobs)
+        llm.reply = lambda prompt: scripted(name)(prompt)
 
 
 def checked(home: Home, llm: LLMServer, name: str) -> dict[str, TaskResult]:
@@ -99,7 +91,7 @@ def test_a_model_that_cannot_is_unfit_for_every_step(home: Home, llm: LLMServer,
 
 def test_the_quote_covers_the_calls(home: Home, llm: LLMServer) -> None:
     checked(home, llm, "capable")
-    assert len(llm.bodies) - 1 <= sum(calls.calls for calls in check.cost(None, KINDS)) <= 200  # one more says hello
+    assert len(llm.bodies) - 1 <= sum(calls.calls for calls in check.cost(None, KINDS)) <= 150  # one more says hello
 
 
 def test_the_right_passage_is_at_every_place_equally_often() -> None:
@@ -125,9 +117,9 @@ def test_verdict_of_24_tasks_with_one_chance_in_six(right: int, verdict: str) ->
 
 
 def test_every_stage_that_asks_a_model_has_a_task() -> None:
-    steps = ["llm_listwise", "slidegar", "pointwise", "agentic", "conditional(stage=llm_listwise)"]
+    steps = ["llm_listwise", "slidegar", "agentic", "conditional(stage=llm_listwise)"]
     assert [need.kind for text in steps for need in needs_of([spec.make("rerank", text)])] == [
-        "order", "order", "judge", "gather", "order",
+        "order", "order", "gather", "order",
     ]  # fmt: skip
     more = [
         ("retrieve", "hyde"), ("retrieve", "multi_query"), ("fuse", "llm_weights"), ("chunk", "llm_segments"),
@@ -240,9 +232,9 @@ def test_the_command_shows_every_step_and_the_doctor_repeats_it(home: Home, llm:
     before = surefind("doctor", kb=home.folder).out
     assert f"{llm.model} was not checked; run: surefind llm check" in before
     done = surefind("llm", "check", "--yes", kb=home.folder)
-    assert done.code == 0 and "At most 190 calls" in done.err
+    assert done.code == 0 and "At most 142 calls" in done.err
     assert re.search(r"unfit +llm_listwise, slidegar +\d+ of 24 right, by chance 4, position bias", done.out)
-    assert f"{llm.model}: unfit for llm_listwise, slidegar, pointwise" in surefind("doctor", kb=home.folder).out
+    assert f"{llm.model}: unfit for llm_listwise, slidegar, agentic" in surefind("doctor", kb=home.folder).out
 
 
 def test_an_unknown_task_is_refused(home: Home) -> None:

@@ -1,6 +1,6 @@
 """No step of a search gets significantly worse because of a model that cannot do what it is asked.
 
-Five scripted models (`surefind.testing.scripted_models`) answer on a loopback server, for questions of the sample that
+Five scripted models (`tests/scripted_models.py`) answer on a loopback server, for questions of the sample that
 its staff would ask. Each step is compared with the same pipeline without it, by nDCG@10 and a paired permutation test.
 35 questions find losses from about 0.05 on; docs/results/llm-check.md has smaller ones.
 """
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from llm_server import LLMServer, serving
+from scripted_models import SCRIPTED, scripted
 from surefind.access import Access
 from surefind.bench.scoring import places_of
 from surefind.exam.formats.table import read_table
@@ -25,7 +26,6 @@ from surefind.measure.gains import Judge
 from surefind.measure.permutation import permutation_p
 from surefind.measure.ranks import MEASURES
 from surefind.search.pipeline import Pipeline
-from surefind.testing.scripted_models import SCRIPTED, scripted
 from surefind.types import Floats, Query
 
 pytest.importorskip("httpx")
@@ -36,7 +36,6 @@ HYBRID = "bm25 + dense >> convex(alpha=0.5)"
 STEPS = {
     "llm_listwise": (HYBRID, f"{HYBRID} >> llm_listwise(model=MODEL, top=20, keep=10)"),
     "slidegar": (HYBRID, f"{HYBRID} >> slidegar(model=MODEL, top=15, window=10, step=5)"),
-    "pointwise": (HYBRID, f"{HYBRID} >> pointwise(model=MODEL, top=6, keep=6)"),
     "agentic": (HYBRID, f"{HYBRID} >> agentic(model=MODEL, steps=2)"),
     "hyde": ("dense", "hyde(retriever=dense, model=MODEL)"),
     "hyde of words": ("bm25", "hyde(retriever=bm25, model=MODEL)"),
@@ -72,8 +71,7 @@ class Sample:
         """nDCG@10 of each question."""
         if text not in self.known or model:
             answer = scripted(model or "constant")
-            self.llm.reply = lambda prompt: answer(prompt).text
-            self.llm.logprobs_of = lambda prompt: dict(answer(prompt).logprobs)
+            self.llm.reply = answer
             pipeline = Pipeline.parse(text.replace("MODEL", json.dumps(f"{self.llm.url}#{model}")))
             self.kb.build_for(pipeline.retrieve)
             queries = [Query(query.text) for query in self.queries]
@@ -109,7 +107,6 @@ def test_no_search_gets_significantly_worse(sample: Sample, step: str) -> None:
     [
         ("llm_listwise", f"{HYBRID} >> llm_listwise(model=MODEL, top=20, keep=10, reverse=false)"),
         ("slidegar", f"{HYBRID} >> slidegar(model=MODEL, top=15, window=10, step=5, reverse=false)"),
-        ("pointwise", f"{HYBRID} >> pointwise(model=MODEL, top=6, keep=6, reverse=false)"),
         ("agentic", f"{HYBRID} >> agentic(model=MODEL, steps=2, reverse=false)"),
     ],
 )
@@ -123,7 +120,6 @@ def test_a_model_that_answers_at_random_does_harm_where_it_is_asked_once(sample:
     ("step", "model", "said"),
     [
         ("llm_listwise", "reversing", "The answer contained no order"),
-        ("pointwise", "constant", "Every passage got the same score"),
         ("hyde of words", "echoing", "The draft was empty, or the question itself"),
         ("hyde of words", "random", "The draft finds nothing that the question finds"),
         ("multi_query", "truncating", "The answer contained no queries"),

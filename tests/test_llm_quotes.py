@@ -10,6 +10,7 @@ import pytest
 
 from llm_server import LLMServer
 from llm_steps import CHUNKS, services_for
+from scripted_models import SCRIPTED, scripted
 from surefind.abilities import paid_calls
 from surefind.access import Access
 from surefind.bench.llm_calls import again, calls_of, stages_of
@@ -20,7 +21,6 @@ from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.spec import make
 from surefind.testing import MemoryView
-from surefind.testing.scripted_models import SCRIPTED, scripted
 from surefind.types import Mask, Query
 
 QUERIES = [Query("cash report"), Query("who opens the safe?")]
@@ -50,7 +50,7 @@ def pipeline(dice: random.Random) -> str:
     if len(retrievers) > 1:
         stages.append(dice.choice(["rrf", "llm_weights", "llm_weights(mode=query, reverse=false)"]))
     rerankers = [
-        "llm_listwise(top=4, keep=2)", "pointwise(top=3, keep=2)", "agentic(steps=2, branch=2)",
+        "llm_listwise(top=4, keep=2)", "agentic(steps=2, branch=2)",
         "slidegar(window=4, step=2)", "conditional(stage=agentic(steps=3, branch=1), when=margin, below=9.0)",
         "conditional(stage=conditional(stage=llm_listwise, below=9.0), below=9.0)",
     ]  # fmt: skip
@@ -72,8 +72,7 @@ def asked(text: str, services: Any) -> None:
 def answers(dice: random.Random, llm: LLMServer) -> None:
     """The model answers as one that cannot do what it is asked, sometimes with nothing."""
     model, silence = dice.choice(SCRIPTED), dice.choice([0.0, 0.0, 0.3, 1.0])
-    llm.reply = lambda prompt: "" if dice.random() < silence else scripted(model)(prompt).text
-    llm.logprobs_of = lambda prompt: dict(scripted(model)(prompt).logprobs)
+    llm.reply = lambda prompt: "" if dice.random() < silence else scripted(model)(prompt)
 
 
 @pytest.mark.usefixtures("toys")

@@ -20,7 +20,7 @@ from surefind.llm.readings import merge
 from surefind.testing import check_reranker, rankings_of
 from surefind.types import Chunk, Query
 
-STAGES = ["llm_listwise(top=5, keep=3)", "slidegar(top=5, window=3, step=2)", "pointwise(top=5, keep=3)", "agentic"]
+STAGES = ["llm_listwise(top=5, keep=3)", "slidegar(top=5, window=3, step=2)", "agentic"]
 BEFORE = [0, 1, 2, 3, 4]
 """What BM25 alone gives for `cash`: equal scores."""
 
@@ -31,10 +31,6 @@ def backwards(shown: dict[int, str]) -> list[int]:
 
 def odd_first(shown: dict[int, str]) -> list[int]:
     return sorted(shown, key=lambda number: (-(number % 2), -number))
-
-
-def yes_if_odd(prompt: str) -> dict[str, float]:
-    return {"Yes": -0.5 if len(prompt) % 2 else -0.7, "No": -1.0}
 
 
 def test_bm25_alone() -> None:
@@ -150,11 +146,8 @@ def test_a_failed_query_of_many_keeps_its_order_and_the_others_are_reranked(llm:
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_contract_of_rerankers(llm: LLMServer, stage: str) -> None:
-    llm.logprobs_of = yes_if_odd
     answer = {"evidence": [2], "enough": True, "searches": []}
-    llm.reply = lambda prompt: (
-        "Yes" if "Yes or No" in prompt else json.dumps(answer) if "Steps left" in prompt else ranking(odd_first)(prompt)
-    )
+    llm.reply = lambda prompt: json.dumps(answer) if "Steps left" in prompt else ranking(odd_first)(prompt)
 
     class Texts:
         def __getitem__(self, wanted: list[int]) -> list[Chunk]:
@@ -174,7 +167,6 @@ def test_contract_of_rerankers(llm: LLMServer, stage: str) -> None:
         "llm_listwise(mode=meta)",
         "slidegar(top=5, window=6)",
         "slidegar(window=5, step=5)",
-        "pointwise(top=2, keep=3)",
         "agentic(steps=0)",
         "agentic(steps=11)",
     ],
@@ -284,57 +276,6 @@ def test_a_model_is_never_shown_what_the_caller_may_not_read(llm: LLMServer, toy
     assert not {4, 5} & set(ordinals(found))
     assert not any("kept in the safe" in prompt or "safe is opened" in prompt for prompt in llm.prompts)
     assert len(llm.prompts) >= 2
-
-
-# ---------------------------------------------------------------- pointwise
-
-
-def test_score_is_the_share_of_yes(llm: LLMServer) -> None:
-    llm.logprobs = {" Yes": math.log(0.5), "yes": math.log(0.1), "No": math.log(0.2), "Maybe": math.log(0.2)}
-    (other,) = (dict(llm.logprobs, No=math.log(0.4)),)
-    llm.logprobs_of = lambda prompt: other if "report" in prompt else llm.logprobs
-    found = run("bm25 >> pointwise(reverse=false, top=3, keep=3)", services_for(llm))
-    assert found.trace[-1].calls == 3 and ordinals(found)[:3] == [1, 2, 0]
-    assert found.rankings.row(0)[1][:3].tolist() == pytest.approx([0.6 / 0.8, 0.6 / 0.8, 0.6 / 1.0])
-    assert [body["max_tokens"] for body in llm.bodies] == [1, 1, 1]
-
-
-def test_without_log_probabilities_the_ranking_stays(llm: LLMServer) -> None:
-    found = run("bm25 >> pointwise(reverse=false, top=3, keep=2)", services_for(llm))
-    assert ordinals(found) == BEFORE
-    assert "gave no log-probabilities" in found.trace[-1].note
-
-
-def test_an_endpoint_that_is_dead_is_not_asked_for_every_passage(llm: LLMServer) -> None:
-    llm.script = ["hang"] * 40
-    started = time.monotonic()
-    found = run(
-        "bm25 >> pointwise(reverse=false, top=5, keep=2)",
-        services_for(llm, timeout=0.3, total_timeout=0.5, concurrency=2),
-    )
-    assert time.monotonic() - started < HANGS / 2
-    assert len(llm.bodies) == 2 and ordinals(found) == BEFORE
-
-
-def test_one_score_for_all_is_no_score(llm: LLMServer) -> None:
-    llm.logprobs = {"Yes": -0.5, "No": -1.0}
-    found = run("bm25 >> pointwise(top=3, keep=2)", services_for(llm))
-    assert ordinals(found) == BEFORE and "Every passage got the same score" in found.trace[-1].note
-
-
-def test_a_passage_is_judged_twice_with_the_query_after_it_and_before_it(llm: LLMServer) -> None:
-    llm.logprobs_of = lambda prompt: {"Yes": -0.1 if "drawer" in prompt else -2.0, "No": -1.0}
-    found = run("bm25 >> pointwise(top=5, keep=2)", services_for(llm))
-    assert ordinals(found) == [2, 0, 1, 3, 4] and found.trace[-1].calls == 10
-    before = [prompt.rindex("<query ") < prompt.rindex("<passage ") for prompt in llm.prompts]
-    assert sorted(before) == [False] * 5 + [True] * 5
-    assert "the two readings agree: τ 1.00" in found.trace[-1].note
-
-
-def test_neither_yes_nor_no_is_no_score(llm: LLMServer) -> None:
-    llm.logprobs = {"Perhaps": -0.1}
-    found = run("bm25 >> pointwise(reverse=false, top=3, keep=2)", services_for(llm))
-    assert ordinals(found) == BEFORE and "Neither yes nor no" in found.trace[-1].note
 
 
 # ---------------------------------------------------------------- agentic

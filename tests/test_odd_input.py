@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,14 +25,10 @@ from surefind.files.git import source
 from surefind.ingest.csv import Csv
 from surefind.ingest.eml import Eml
 from surefind.ingest.html import Html
-from surefind.llm.address import Address, parse_model
-from surefind.llm.openai import OpenAIChat
+from surefind.llm.address import parse_model
 from surefind.llm.reply import read_object
-from surefind.llm.settings import LLMSettings
 from surefind.measure.names import parse_measure
 from surefind.net.trust import is_local
-from surefind.prompts.values import Message, Request
-from surefind.rerank.pointwise import likelihood
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.settings.config import parse_settings
@@ -269,19 +263,3 @@ def test_answer_that_opens_objects_without_end_takes_linear_time(part: str) -> N
 
 def test_last_object_of_an_answer_is_read() -> None:
     assert read_object('see {"a": {"b": 1}} and {"c": 2}') == {"c": 2}
-
-
-def completion(logprob: Any, token: Any = "yes") -> Any:
-    chat = OpenAIChat(Address("a", "openai", "m", "http://127.0.0.1:1/v1"), LLMSettings())
-    tops = [{"token": token, "logprob": logprob}, {"token": "no", "logprob": -1}]
-    body = {"choices": [{"message": {"content": "yes"}, "logprobs": {"content": [{"top_logprobs": tops}]}}]}
-    return chat._completion(json.loads(json.dumps(body)), Request((Message("user", "a"),), logprobs=5))
-
-
-@pytest.mark.parametrize(("logprob", "token"), [(10**400, "yes"), (float("nan"), "yes"), (-0.1, 1.5), (None, "yes")])
-def test_log_probability_that_is_no_number_is_not_used(logprob: Any, token: Any) -> None:
-    assert completion(logprob, token).logprobs == ()
-
-
-def test_log_probability_above_zero_counts_as_certain() -> None:
-    assert likelihood(completion(1e308)) == pytest.approx(1 / (1 + 2.718281828**-1))

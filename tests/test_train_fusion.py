@@ -27,7 +27,7 @@ from surefind.exam.model import Exam
 from surefind.exam.split import held_out
 from surefind.exam.store import ExamStore
 from surefind.fuse.learned import Learned, load_predictor
-from surefind.fuse.support.predictors import MLP, Weigher
+from surefind.fuse.support.predictors import MLP
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.store.lock import training_lock
@@ -88,7 +88,7 @@ def fitted(material: Material) -> Callable[[str], Fitted]:
 
 @pytest.fixture(scope="module")
 def trained(kb: KnowledgeBase, exam: Exam) -> dict[str, FusionReport]:
-    models = ("ridge", "xgboost", "ndcg", "lambdamart")
+    models = ("ridge", "xgboost", "ndcg")
     return {model: train_fusion(kb, exam, model, PAIR, missing="score") for model in models}
 
 
@@ -101,7 +101,7 @@ def test_the_halves_are_those_of_the_exam(material: Material, exam: Exam) -> Non
     assert not {q.id for q in material.tuning.queries} & {q.id for q in material.held.queries}
 
 
-@pytest.mark.parametrize("model", ["ridge", "ndcg", "lambdamart"])
+@pytest.mark.parametrize("model", ["ridge", "ndcg"])
 def test_the_held_out_half_changes_nothing_that_is_learned(
     material: Material, fitted: Callable[[str], Fitted], model: str
 ) -> None:
@@ -121,7 +121,7 @@ def _rows(ranking: Rankings, rows: slice) -> Rankings:
 # ---------------------------------------------------------------- the report
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
 def test_report_says_what_was_compared(trained: dict[str, FusionReport], model: str) -> None:
     made = trained[model]
     names = [row.name for row in made.rows]
@@ -213,7 +213,7 @@ def test_r_squared_written_out() -> None:
 # ---------------------------------------------------------------- in a pipeline
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
 def test_pipeline_gives_what_was_judged(
     model: str, kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport]
 ) -> None:
@@ -229,7 +229,7 @@ def test_pipeline_gives_what_was_judged(
     assert len(hits) == 10
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
 def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     fuser = Learned(f"{model}-known-item")
     sides = [[row[side] for row in FUSER_ROWS] for side in (0, 1)]
@@ -239,7 +239,7 @@ def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[s
     assert len(fuser.fuse_for([], [_rows(r, slice(0)) for r in rankings], 10, kb.services)) == 0
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg", "lambdamart"])
+@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
 def test_prediction_is_quick(
     model: str, kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport]
 ) -> None:
@@ -388,7 +388,7 @@ def test_ndcg_is_not_below_static_where_it_was_chosen(fitted: Callable[[str], Fi
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"model": "forest"}, r"no model 'forest'\. .*Choices: lambdamart, mlp, ndcg, ridge, xgboost"),
+        ({"model": "forest"}, r"no model 'forest'\. .*Choices: mlp, ndcg, ridge, xgboost"),
         ({"name": "../x"}, r"cannot be called '../x'"),
         ({"model": "ridge", "retrieve": ["bm25", "tfidf", "dense"]}, r"ridge needs exactly two rankings, not 3"),
         ({"retrieve": ["bm25", "bm25"]}, r"two or more different retrievers"),
@@ -551,18 +551,14 @@ def test_bench_asks_a_model_only_what_it_did_not_learn_from(
     assert len(drawn.alphas) == len(asked)
 
 
-@pytest.mark.parametrize(("model", "features"), [("xgboost", 25), ("ndcg", 37), ("lambdamart", 0)])
+@pytest.mark.parametrize(("model", "features"), [("xgboost", 25), ("ndcg", 37)])
 def test_predicted_and_oracle_alphas_are_kept_for_the_report(
     kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport], model: str, features: int
 ) -> None:
     about, training = Learned(f"{model}-known-item").about(kb.services)
-    if model == "lambdamart":  # it predicts no weights
-        assert training.alphas == ()
-        return
     stars, predicted, families = zip(*training.alphas, strict=True)
     assert list(stars) == pytest.approx(material.held.alphas, abs=1e-3)
     predictor = load_predictor(model, kb.data / "models" / f"{model}-known-item")
-    assert isinstance(predictor, Weigher)
     weights = predictor.weights(material.held.texts, material.held.rankings, material.embed)
     assert list(predicted) == pytest.approx(weights[:, 1], abs=1e-3)
     assert list(families) == [query.family for query in material.held.queries]
@@ -622,11 +618,9 @@ def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(copied: 
     from surefind.bench.comparing import _trained
 
     found = _trained(copied, Pipeline.parse("bm25 + tfidf >> tm2c2"))
-    assert {c.name for c in found} == {
-        f"learned {model}-known-item" for model in ("ridge", "xgboost", "ndcg", "lambdamart")
-    }
-    (scored,) = [c for c in found if c.name == "learned lambdamart-known-item"]
-    assert str(scored.pipeline.fuse) == "learned(model=lambdamart-known-item, missing=score)"
+    assert {c.name for c in found} == {f"learned {model}-known-item" for model in ("ridge", "xgboost", "ndcg")}
+    (scored,) = [c for c in found if c.name == "learned ndcg-known-item"]
+    assert str(scored.pipeline.fuse) == "learned(model=ndcg-known-item, missing=score)"
     for other in (
         "bm25(k1=1.2) + tfidf >> rrf",
         "tfidf + bm25 >> rrf",

@@ -24,10 +24,9 @@ from surefind.llm.reply import read_object
 from surefind.llm.settings import LLMSettings
 from surefind.net.redact import without, without_in
 from surefind.prompts.fence import LABELS, Data, harmless
-from surefind.prompts.values import Completion, Message, Request
+from surefind.prompts.values import Completion
 from surefind.redact import redacted
 from surefind.rerank.agentic import read_step
-from surefind.rerank.pointwise import likelihood
 from surefind.retrieve.multi_query import read_rewrites
 
 PASSAGE = "A Currency Transaction Report is due within 15 days. Tellers at Oak Street file it with the Treasury."
@@ -56,14 +55,6 @@ BODIES = [
             {
                 "message": {"content": "yes"},
                 "finish_reason": "stop",
-                "logprobs": {
-                    "content": [
-                        {
-                            "token": "yes",
-                            "top_logprobs": [{"token": "Yes", "logprob": -0.1}, {"token": " no", "logprob": -3}],
-                        }
-                    ]
-                },
             }
         ],
         "usage": {"prompt_tokens": 10, "completion_tokens": 2},
@@ -173,21 +164,18 @@ def _places(value: Any) -> Any:
 
 
 _SETTINGS = LLMSettings()
-_REQUEST = Request((Message("user", "a"),), logprobs=5)
 _OPENAI = OpenAIChat(Address("a", "openai", "m", "http://127.0.0.1:1/v1"), _SETTINGS)
 _ANTHROPIC = AnthropicChat(Address("a", "anthropic", "m", "http://127.0.0.1:1/v1"), _SETTINGS)
 
 
 def _server(body: Any) -> None:
-    for read in (lambda: _OPENAI._completion(body, _REQUEST), lambda: _ANTHROPIC._completion(body)):
+    for read in (lambda: _OPENAI._completion(body), lambda: _ANTHROPIC._completion(body)):
         try:
             found = read()
         except SurefindError:
             continue
         ensure(isinstance(found.text, str), "the answer is not a text")
         ensure(isinstance(found.tokens_in, int) and isinstance(found.tokens_out, int), "the tokens are not counted")
-        chance = likelihood(found)
-        ensure(isinstance(chance, SurefindError) or 0 <= chance <= 1, f"the likelihood is {chance}")
 
 
 def _fence(text: str) -> None:

@@ -112,7 +112,6 @@ class ChatModel(Protocol):
         schema: Mapping[str, Any] | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
-        logprobs: int = 0,
     ) -> Completion:
         """Answers a conversation within the model's timeout. Every failure raises a `SurefindError`."""
 

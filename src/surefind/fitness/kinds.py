@@ -42,8 +42,6 @@ KINDS = {
     for kind in (
         StepKind("order", "puts the right passage first", ("llm_listwise", "slidegar"),
                  1 / 6, 0.5, 2 * _N, 2 * _N, 6 * _PASSAGE, 40),
-        StepKind("judge", "prefers the passage that answers", ("pointwise",),
-                 0.5, 0.6, 2 * _N, 4 * _N, _PASSAGE, 1),
         StepKind("gather", "finds the evidence", ("agentic",), 1 / 36, 0.5, _N, 2 * _N, 6 * _PASSAGE, 60),
         StepKind("weigh", "favours the method that suits the query", ("llm_weights",),
                  0.5, 0.6, 12, 24, 300, 30),
@@ -61,8 +59,8 @@ KINDS = {
     )
 }  # fmt: skip
 """Every kind, by its name. `chance` and `useful`: see `surefind.fitness.verdict`. A search without a model has the
-right passage first for about half of the questions, so `order` must do so more often; judging, weighing and answering
-have two outcomes, so half is chance."""
+right passage first for about half of the questions, so `order` must do so more often; weighing and answering have two
+outcomes, so half is chance."""
 _KIND_OF = {step: kind for kind in KINDS.values() for step in kind.steps}
 _STEPS = {"llm": "extract=llm"}
 """Steps whose stage has another name."""

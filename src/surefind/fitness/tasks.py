@@ -30,7 +30,6 @@ from surefind.llm.reply import shares_words
 from surefind.protocols import Services
 from surefind.rerank.agentic import Agentic
 from surefind.rerank.llm_listwise import LLMListwise
-from surefind.rerank.pointwise import Pointwise
 from surefind.retrieve.hyde import HyDE
 from surefind.retrieve.multi_query import MultiQuery
 from surefind.types import Chunk, Document, Hit, Query, Rankings, SearchResult, Signal
@@ -62,18 +61,6 @@ def order(services: Services, model: str | None) -> Counted:
     pairs = [orders for reading in readings if len(orders := reading.complete) == 2]
     bias = mean(position_bias(*pair) for pair in pairs) if pairs else None
     return Counted(sum(place == first for place, first in firsts), 2 * len(shown), bias)
-
-
-def judge(services: Services, model: str | None) -> Counted:
-    """The passage that answers is likelier to get a yes than the one that shares its words, in each of two readings."""
-    stage = Pointwise(model, top=2, keep=1)
-    readings = stage.likelihoods([(fact.question, [fact.chunk, fact.near_chunk]) for fact in facts()], services)
-    pairs = [likelihoods for both in readings for likelihoods in both]
-    unknown = [value for pair in pairs for value in pair if isinstance(value, SurefindError)]
-    if len(unknown) == 2 * len(pairs):
-        raise unknown[0]
-    known = [pair for pair in pairs if not any(isinstance(value, SurefindError) for value in pair)]
-    return Counted(sum(float(answers) > float(near) for answers, near in known), len(pairs))  # type: ignore[arg-type]
 
 
 def gather(services: Services, model: str | None) -> Counted:
@@ -238,6 +225,6 @@ def _hit(rank: int, title: str, text: str) -> Hit:
 
 TASKS = {
     task.__name__: task
-    for task in (order, judge, gather, weigh, draft, rewrite, split, place, extract, question, answer)
+    for task in (order, gather, weigh, draft, rewrite, split, place, extract, question, answer)
 }
 """The task of each kind of work, by its name."""

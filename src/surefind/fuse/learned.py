@@ -1,6 +1,6 @@
 """`learned(model=NAME, missing=score)`: fuses rankings with a model trained by `surefind train fusion`.
 
-    score(d) = Σ_i  w_i(q) · norm_i(d)        weights predicted for each query; lambdamart scores every candidate
+    score(d) = Σ_i  w_i(q) · norm_i(d)        weights predicted for each query
 
 The model is read once from the knowledge base's models. It is valid for the retrievers (with their parameters and in
 their order), the layout and the documents that it was trained on. Otherwise it raises an error that names what changed
@@ -31,7 +31,7 @@ from surefind.store.version import FileVersion, find_named
 from surefind.types import FloatArray, Query, Rankings
 
 if TYPE_CHECKING:
-    from surefind.fuse.support.predictors import FusionPredictor
+    from surefind.fuse.support.predictors import Weigher
 
 MANIFEST = "manifest.json"
 TRAINING = "training.json"
@@ -143,7 +143,7 @@ def _damaged(path: Path, error: Exception) -> StoreError:
 
 
 @lru_cache(maxsize=8)
-def _read(path: Path, version: FileVersion) -> tuple[FusionModel, FusionPredictor]:
+def _read(path: Path, version: FileVersion) -> tuple[FusionModel, Weigher]:
     """Reads the manifest and the model. `version` is part of the cache key, so a retrained model is read again."""
     try:
         model = FusionModel(*read_manifest(path, FusionManifest))
@@ -152,12 +152,9 @@ def _read(path: Path, version: FileVersion) -> tuple[FusionModel, FusionPredicto
         raise _damaged(path, error) from error
 
 
-def load_predictor(kind: str, folder: Path) -> FusionPredictor:
+def load_predictor(kind: str, folder: Path) -> Weigher:
     """Opens a trained model from its folder."""
-    from surefind.fuse.support.lambdamart import LambdaMART
     from surefind.fuse.support.predictors import MLP, Chooser, Ridge, XGBoost
 
-    loaders: dict[str, Callable[[Path], FusionPredictor]] = {
-        model.kind: model.load for model in (LambdaMART, Ridge, MLP, XGBoost, Chooser)
-    }
+    loaders: dict[str, Callable[[Path], Weigher]] = {model.kind: model.load for model in (Ridge, MLP, XGBoost, Chooser)}
     return loaders[kind](folder)

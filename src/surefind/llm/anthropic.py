@@ -29,10 +29,6 @@ class AnthropicChat:
         )  # fmt: skip
 
     def ask(self, request: Request, total: float) -> Completion:
-        if request.logprobs:
-            raise AnswerError(
-                f"The model {self._model} gives no log-probabilities. Use a model behind an OpenAI-compatible address."
-            )
         return self._completion(self._endpoint.post(self._body(request), total))
 
     def close(self) -> None:

@@ -28,7 +28,6 @@ def ask(
     *,
     schema: Mapping[str, Any] | None = None,
     max_tokens: int = 512,
-    logprobs: int = 0,
     temperature: float = 0.0,
     usable: Usable | None = None,
     repeat: int = 0,
@@ -48,7 +47,6 @@ def ask(
         chat,
         schema=schema,
         max_tokens=max_tokens,
-        logprobs=logprobs,
         temperature=temperature,
         repeat=repeat,
     )

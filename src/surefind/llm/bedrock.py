@@ -33,11 +33,6 @@ class BedrockChat:
         self.fingerprint = f"bedrock:{self._client.meta.region_name}#{address.model}"
 
     def ask(self, request: Request, total: float) -> Completion:
-        if request.logprobs:
-            raise AnswerError(
-                f"Bedrock (model {self._model}) gives no log-probabilities. Use a model behind an OpenAI-compatible "
-                "address."
-            )
         with explained(self._model, _ADVICE, "Check region and network."):
             try:  # boto3 limits the time of each read, not of a call with all its retries
                 answer = with_timeout(total, partial(self._client.converse, **_body(self._model, request)))

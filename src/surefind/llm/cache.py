@@ -6,7 +6,6 @@ A row holds the answer and its cost. Prompts are stored only as hashes, API keys
 from __future__ import annotations
 
 import contextlib
-import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from surefind.prompts.values import Completion
 from surefind.store.cache import Cache
 
 _COLUMNS = (
-    "text TEXT", "tokens_in INT", "tokens_out INT", "dollars REAL", "logprobs TEXT", "cut INT", "model TEXT",
+    "text TEXT", "tokens_in INT", "tokens_out INT", "dollars REAL", "cut INT", "model TEXT",
     "seconds REAL",
 )  # fmt: skip
 
@@ -34,8 +33,7 @@ class CompletionCache:
 
     def put(self, key: bytes, completion: Completion) -> None:
         c = completion
-        tops = json.dumps(c.logprobs)
-        cost = float(c.dollars), tops, int(c.cut), c.model, float(c.seconds)
+        cost = float(c.dollars), int(c.cut), c.model, float(c.seconds)
         with self._explained():
             self._cache.put([(key, c.text, c.tokens_in, c.tokens_out, *cost)])
 
@@ -65,6 +63,6 @@ class CompletionCache:
 
 
 def _completion(
-    text: str, tokens_in: int, tokens_out: int, dollars: float, tops: str, cut: int, model: str, seconds: float
+    text: str, tokens_in: int, tokens_out: int, dollars: float, cut: int, model: str, seconds: float
 ) -> Completion:
-    return Completion(text, tokens_in, tokens_out, dollars, True, tuple(json.loads(tops)), bool(cut), model, seconds)
+    return Completion(text, tokens_in, tokens_out, dollars, True, bool(cut), model, seconds)

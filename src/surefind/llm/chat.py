@@ -86,9 +86,8 @@ class Chat:
         schema: Mapping[str, Any] | None = None,
         max_tokens: int = 512,
         temperature: float = 0.0,
-        logprobs: int = 0,
     ) -> Completion:
-        return self.answer(Request(tuple(messages), schema, max_tokens, temperature, logprobs))
+        return self.answer(Request(tuple(messages), schema, max_tokens, temperature))
 
     def answer(self, request: Request, looked: bool = False) -> Completion:
         """Answers one request. `looked` means that the caller has found no usable answer in the cache."""
@@ -180,7 +179,7 @@ class Chat:
                     f"{self.name} read {answer.tokens_in:,} tokens of a prompt of about {tokens(request.size):,}: "
                     "raise its context length, or send less"
                 )
-            empty = not text.strip() and not completion.logprobs
+            empty = not text.strip()
             if self._cache and not empty:
                 self._cache.put(key, completion)
                 self._new.add(key)
@@ -249,7 +248,6 @@ def complete_many(
     schema: Mapping[str, Any] | None = None,
     max_tokens: int = 512,
     temperature: float = 0.0,
-    logprobs: int = 0,
     progress: Progress | None = None,
     usable: Usable | None = None,
     repeat: int = 0,
@@ -260,9 +258,9 @@ def complete_many(
     `repeat` they are those of another run.
     """
     if not isinstance(chat, Chat):
-        one = partial(chat.complete, schema=schema, max_tokens=max_tokens, temperature=temperature, logprobs=logprobs)
+        one = partial(chat.complete, schema=schema, max_tokens=max_tokens, temperature=temperature)
         return map_calls(one, prompts, 1, progress)
-    requests = [Request(tuple(messages), schema, max_tokens, temperature, logprobs, repeat) for messages in prompts]
+    requests = [Request(tuple(messages), schema, max_tokens, temperature, repeat) for messages in prompts]
     keys = [chat.key(request) for request in requests]
     by_key = dict(zip(keys, requests, strict=True))
     place = {key: i for i, key in enumerate(keys)}

@@ -8,7 +8,6 @@ replaces it.
 from __future__ import annotations
 
 import json
-import math
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -56,7 +55,7 @@ class OpenAIChat:
                 refused |= {culprit}
             else:
                 self._refused |= refused  # only after a success: too long a prompt is refused in any form
-                return self._completion(answer, request)
+                return self._completion(answer)
 
     def close(self) -> None:
         self._endpoint.close()
@@ -72,11 +71,9 @@ class OpenAIChat:
             else:
                 schema = {"name": "answer", "strict": True, "schema": closed(request.schema)}
                 body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        if request.logprobs:
-            body |= {"logprobs": True, "top_logprobs": request.logprobs}
         return body
 
-    def _completion(self, answer: Any, request: Request) -> Completion:
+    def _completion(self, answer: Any) -> Completion:
         try:
             choice = answer["choices"][0]
             text = _content(choice["message"])
@@ -91,7 +88,6 @@ class OpenAIChat:
             self._endpoint.without_key(text),
             count(usage.get("prompt_tokens")),
             count(usage.get("completion_tokens")),
-            logprobs=_logprobs(choice) if request.logprobs else (),
             cut=choice.get("finish_reason") == "length",
         )
 
@@ -145,25 +141,3 @@ def _content(message: Mapping[str, Any]) -> str:
 def count(value: Any) -> int:
     """A token count that a server reports; 0 if it is missing or impossible."""
     return int(value) if isinstance(value, int | float) and 0 <= value < _MAX_TOKENS else 0
-
-
-def _logprobs(choice: Mapping[str, Any]) -> tuple[dict[str, float], ...]:
-    try:
-        tokens = (choice.get("logprobs") or {}).get("content") or []
-        return tuple({_token(top): _logprob(top) for top in token["top_logprobs"]} for token in tokens)
-    except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
-        return ()
-
-
-def _token(top: Mapping[str, Any]) -> str:
-    if not isinstance(top["token"], str):
-        raise TypeError("a token is a text")
-    return top["token"]
-
-
-def _logprob(top: Mapping[str, Any]) -> float:
-    """A log-probability. Rounding makes some a little larger than 0, which none can be."""
-    value = float(top["logprob"])
-    if math.isnan(value):
-        raise ValueError("not a number")
-    return min(value, 0.0)

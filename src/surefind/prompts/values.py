@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Role = Literal["system", "user", "assistant"]
@@ -25,8 +25,6 @@ class Request:
     """The JSON schema of the answer. Endpoints that can enforce it do; others get it in the prompt."""
     max_tokens: int = 512
     temperature: float = 0.0
-    logprobs: int = 0
-    """How many alternatives to return for each token of the answer, with their log-probabilities."""
     repeat: int = 0
     """The same call with another number is another call: its answer is not taken from the cache of the first."""
 
@@ -43,7 +41,6 @@ class Request:
             self.schema,
             self.max_tokens,
             self.temperature,
-            self.logprobs,
             *([self.repeat] if self.repeat else []),
         ]
         text = json.dumps(parts, ensure_ascii=True, sort_keys=True)
@@ -58,8 +55,6 @@ class Completion:
     dollars: float = 0.0
     """The price of the call, also if the answer came from the cache and nothing was paid now."""
     cached: bool = False
-    logprobs: tuple[Mapping[str, float], ...] = field(default=())
-    """For each token of the answer: the likeliest tokens there and their log-probabilities."""
     cut: bool = False
     """Whether the answer was cut at `max_tokens`."""
     model: str = ""

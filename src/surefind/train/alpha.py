@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from surefind.errors import ExamError
 from surefind.fuse.support.features import SCORE_NAMES, WORD_NAMES, of_scores, of_words
-from surefind.fuse.support.predictors import MLP, FusionPredictor, Ridge, XGBoost
+from surefind.fuse.support.predictors import MLP, Ridge, Weigher, XGBoost
 from surefind.fuse.support.trees import Trees
 from surefind.protocols import OnProgress
 from surefind.train.effects import effects, linear, points
@@ -45,7 +45,7 @@ Data = tuple[Floats, Floats]
 
 @dataclass(frozen=True)
 class Fitted:
-    predictor: FusionPredictor
+    predictor: Weigher
     chosen: dict[str, Any]
     """The hyperparameters that were chosen."""
     metrics: dict[str, Any]

@@ -25,7 +25,7 @@ from surefind.fuse.convex import Convex
 from surefind.fuse.learned import MANIFEST, TRAINING, question_key, read_manifest
 from surefind.fuse.rrf import RRF
 from surefind.fuse.support.features import alpha_at
-from surefind.fuse.support.predictors import Norm, Weigher
+from surefind.fuse.support.predictors import Norm
 from surefind.fuse.tm2c2 import TM2C2
 from surefind.fuse.weighted import Weighted
 from surefind.inference.manifest import FusionTraining, TrainedRetriever
@@ -39,7 +39,6 @@ from surefind.store.lock import training_lock
 from surefind.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared
 from surefind.train.gain import fit_ndcg
 from surefind.train.judge import compare, refusal, verdict
-from surefind.train.lambdamart import fit_lambdamart
 from surefind.train.material import SPLITS, Material, Missing, Split, best_static, gather, simplex
 from surefind.train.report import FusionReport, HalfCounts
 from surefind.types import ExamName, Floats
@@ -49,10 +48,9 @@ MODELS: dict[str, Callable[[Material, OnProgress], Fitted]] = {
     "xgboost": fit_xgboost,
     "mlp": fit_mlp,
     "ndcg": fit_ndcg,
-    "lambdamart": fit_lambdamart,
 }
-ANY_NUMBER = ("ndcg", "lambdamart")
-"""Models for more than two rankings; the others predict α*."""
+ANY_NUMBER = "ndcg"
+"""The model for more than two rankings; the others predict α*."""
 NDCG = Measure("nDCG", 10)
 RRF_K = 60.0
 _BEST_STATIC, _SINGLE = 1, 3
@@ -64,7 +62,7 @@ _MAX_SAVED_ALPHAS = 600
 def train_fusion(
     kb: KnowledgeBase,
     exam: Exam,
-    model: str = "lambdamart",
+    model: str = "ndcg",
     retrieve: Sequence[str] = ("bm25", "dense"),
     name: str = "",
     measure: Measure = NDCG,
@@ -75,8 +73,8 @@ def train_fusion(
 ) -> FusionReport:
     """Fits a model on the tuning half, tests it on the other and saves it. Returns the manifest, which is the report.
 
-    `missing=auto` means "score" for models that optimise the measure, and None for models that predict α*, whose closed
-    form counts a passage that is not in a ranking as 0.
+    `missing=auto` means "score" for `ndcg`, which optimises the measure, and None for models that predict α*, whose
+    closed form counts a passage that is not in a ranking as 0.
 
     With `cross`, a second model is fitted on the other half, only to test on the first half. So every question is
     scored by a model that has not seen it, and there are twice as many test questions.
@@ -92,7 +90,7 @@ def train_fusion(
     if cross and split != "halves":
         raise SpecError("--cross exchanges two halves, so it cannot be combined with --split 70/15/15. Leave one out.")
     if missing == "auto":
-        missing = "score" if model in ANY_NUMBER else None
+        missing = "score" if model == ANY_NUMBER else None
     with training_lock(kb.data, name):
         material = gather(kb, exam, retrieve, measure, missing, report, split)
         if model == "mlp" and not material.embedder:
@@ -116,9 +114,9 @@ def _check(model: str, name: str, retrieve: Sequence[str]) -> None:
     if model not in MODELS:
         raise SpecError(f"There is no model {model!r}. {choices(model, MODELS)}")
     check_name(name)
-    if model not in ANY_NUMBER and len(retrieve) != 2:
+    if model != ANY_NUMBER and len(retrieve) != 2:
         raise SpecError(
-            f"{model} needs exactly two rankings, not {len(retrieve)}. Name two retrievers, or use --model lambdamart."
+            f"{model} needs exactly two rankings, not {len(retrieve)}. Name two retrievers, or use --model ndcg."
         )
 
 
@@ -138,7 +136,7 @@ def _training(material: Material, fitted: Fitted) -> FusionTraining:
 def _alphas(material: Material, fitted: Fitted) -> tuple[tuple[float, float, str], ...]:
     """α*, the predicted α and the family of held-out questions, for the chart in the report."""
     held, predictor = material.held, fitted.predictor
-    if len(held.rankings) != 2 or not isinstance(predictor, Weigher):
+    if len(held.rankings) != 2:
         return ()
     at = alpha_at([ranking.signal for ranking in held.rankings])
     predicted = predictor.weights(held.texts, held.rankings, material.embed)[:, at]
@@ -227,7 +225,7 @@ def _columns(material: Material, fitted: Fitted) -> dict[str, Floats]:
 def _metrics(material: Material, fitted: Fitted) -> dict[str, Any]:
     """The metrics of the fit; for models that predict α*, with R² of the predicted α on the held-out half."""
     held, predictor = material.held, fitted.predictor
-    if predictor.kind in ANY_NUMBER or not isinstance(predictor, Weigher):
+    if predictor.kind == ANY_NUMBER:
         return fitted.metrics
     at = alpha_at([ranking.signal for ranking in held.rankings])
     weights = predictor.weights(held.texts, held.rankings, material.embed)

@@ -1,5 +1,4 @@
-"""Trained fusion models at search time: queries and their rankings in, one ranking out. The models in this module
-predict a weight for each query and ranking; `lambdamart` scores every candidate.
+"""Trained fusion models at search time: they predict a weight for each query and ranking.
 
 A model is a few arrays: `surefind[learn]` is needed to train one, not to search with it. It is saved as a folder with
 `manifest.json`, which says what it was trained on, and the model's own files.
@@ -12,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Protocol, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,25 +31,18 @@ _CHOICE = "choice.json"
 _RARITY = "rarity.json"
 
 
-class FusionPredictor(Protocol):
-    kind: ClassVar[str]
-
-    @property
-    def norm(self) -> Norm: ...
-
-    def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings: ...
-
-    def save(self, folder: Path) -> None: ...
-
-
 class Weigher(ABC):
     """A model that predicts weights and fuses by the weighted sum of scaled scores."""
 
+    kind: ClassVar[str]
     norm: Norm
 
     @abstractmethod
     def weights(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed) -> Floats:
         """The weights, (queries, rankings); each row sums to 1."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None: ...
 
     def fuse(self, texts: Sequence[str], rankings: Sequence[Rankings], embed: Embed, k: int) -> Rankings:
         return blend(rankings, self.weights(texts, rankings, embed), self.norm, k, SOURCE)

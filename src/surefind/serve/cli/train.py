@@ -41,9 +41,9 @@ def fusion(
         typer.Option(
             "--model",
             help="The kind of model: ridge, xgboost and mlp predict the study's α*; ndcg chooses weights that maximise "
-            "the measure; lambdamart reorders the candidates to maximise it.",
+            "the measure, for any number of retrievers.",
         ),
-    ] = "lambdamart",
+    ] = "ndcg",
     retrieve: Retrieve = None,
     name: Annotated[str, typer.Option("--name", help="The name of the trained model.", show_default="MODEL-EXAM")] = "",
     measure: MeasureName = "nDCG@10",

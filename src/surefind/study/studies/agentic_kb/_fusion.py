@@ -8,7 +8,7 @@ predicted by a model that has not seen it (five folds).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from surefind.bench.plan import Contender
 from surefind.errors import MissingPartError
 from surefind.exam.clusters import clusters_of
 from surefind.fuse.support.features import alpha_at
-from surefind.fuse.support.predictors import Weigher, blend
+from surefind.fuse.support.predictors import blend
 from surefind.study.desk import RunContext
 from surefind.study.half import half_of
 from surefind.study.scores import plain_row, summary
@@ -119,7 +119,7 @@ def _learned(desk: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
             left_out[paper.LEARNED[kind]] = f"left out: {str(error).rstrip('.')}"
             continue
         predicted = np.full(len(half.queries), 0.5)
-        predicted[test] = alphas_of(cast(Weigher, fitted.predictor), material.held, material.embed)
+        predicted[test] = alphas_of(fitted.predictor, material.held, material.embed)
         tested[kind] = predicted
         models[kind] = {"chosen": fitted.chosen, **fitted.metrics, "test": predicted[test].round(4).tolist()}
     return {"models": models, "left_out": left_out, "alphas": alphas, "tested": tested, "test": test}

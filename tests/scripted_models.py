@@ -1,7 +1,7 @@
 """Language models that cannot do what a step asks, as functions: prompt -> answer, in the form that the step expects.
 
-    constant      the same answer to every question: the given order, equal weights, "yes" to everything
-    reversing     the given order backwards, the words of the question backwards, and the opposite of what it said
+    constant      the same answer to every question: the given order, equal weights
+    reversing     the given order backwards, the words of the question backwards
     random        a valid answer without any sense, decided by a hash of the prompt
     truncating    the answer of `random`, cut in the middle
     echoing       the question, the example of the prompt or a copied fence
@@ -13,17 +13,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 _BLOCK = re.compile(r"<(\w+)(?: (\d+))? ([0-9a-f]{12})>\n(.*?)\n</\1(?: \2)? \3>", re.DOTALL)
 _KINDS = {
-    "most relevant passages": "order", "Answer Yes or No": "judge", "Steps left": "gather",
+    "most relevant passages": "order", "Steps left": "gather",
     "weight from 0 to 1": "weigh", "other queries": "rewrite", "that answers the query": "draft",
     "breaking points": "split",
     "succinct context": "place", "pairwise relationships": "extract", "Write the questions": "question",
@@ -34,13 +33,6 @@ _WORDS = (
     "account branch member invoice travel policy manager printer network password salary holiday contract supplier "
     "form deadline meeting office report budget training safety visitor backup server email phone parking insurance"
 ).split()
-
-
-@dataclass(frozen=True)
-class ScriptedAnswer:
-    text: str
-    logprobs: Mapping[str, float]
-    """The alternatives to the first token."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +48,7 @@ class _Asked:
     text: str
 
 
-def scripted(model: str) -> Callable[[str], ScriptedAnswer]:
+def scripted(model: str) -> Callable[[str], str]:
     """The scripted model of this name."""
     return {
         "constant": _constant, "reversing": _reversing, "random": _random, "truncating": _truncating,
@@ -94,46 +86,39 @@ def _formed(asked: _Asked, numbers: list[int], words: str, weights: list[float])
     return json.dumps(forms[asked.kind]) if asked.kind in forms else words
 
 
-def _yes(share: float) -> dict[str, float]:
-    return {"Yes": math.log(share), "No": math.log(1 - share)}
-
-
-def _constant(prompt: str) -> ScriptedAnswer:
+def _constant(prompt: str) -> str:
     asked = _asked(prompt)
     equal = [round(1 / max(1, len(asked.names)), 2)] * len(asked.names)
-    return ScriptedAnswer(_formed(asked, [*range(1, asked.count + 1)], "Please ask the help desk.", equal), _yes(0.9))
+    return _formed(asked, [*range(1, asked.count + 1)], "Please ask the help desk.", equal)
 
 
-def _reversing(prompt: str) -> ScriptedAnswer:
+def _reversing(prompt: str) -> str:
     asked = _asked(prompt)
     only = [0.0] * (len(asked.names) - 1) + [1.0]
     words = " ".join(reversed((asked.query or asked.text).split()))
-    text = _formed(asked, [*range(asked.count, 0, -1)], words, only)
-    query_first = prompt.rfind("<query ") < prompt.rfind("<passage ")
-    return ScriptedAnswer(text, _yes(0.6 if (len(prompt) % 2 == 1) is query_first else 0.4))
+    return _formed(asked, [*range(asked.count, 0, -1)], words, only)
 
 
-def _random(prompt: str) -> ScriptedAnswer:
+def _random(prompt: str) -> str:
     asked = _asked(prompt)
     dice = random.Random(hashlib.blake2b(prompt.encode("utf-8", "replace"), digest_size=8).digest())
     cuts = [0.0, *sorted(round(dice.random(), 2) for _ in asked.names[1:]), 1.0]
     weights = [round(high - low, 2) for low, high in pairwise(cuts)]
     numbers = dice.sample(range(1, asked.count + 1), asked.count) or [dice.randrange(1, 30) for _ in range(3)]
-    text = _formed(asked, numbers, " ".join(dice.sample(_WORDS, 6)), weights)
-    return ScriptedAnswer(text, _yes(min(0.99, max(0.01, dice.random()))))
+    return _formed(asked, numbers, " ".join(dice.sample(_WORDS, 6)), weights)
 
 
-def _truncating(prompt: str) -> ScriptedAnswer:
+def _truncating(prompt: str) -> str:
     whole = _random(prompt)
-    return ScriptedAnswer(whole.text[: max(1, len(whole.text) // 2)], {"Yes": -0.1})
+    return whole[: max(1, len(whole) // 2)]
 
 
-def _echoing(prompt: str) -> ScriptedAnswer:
+def _echoing(prompt: str) -> str:
     asked = _asked(prompt)
     spans = [(line, line.find('{"'), line.rfind("}")) for line in prompt.splitlines()]
     example = [line[start : end + 1] for line, start, end in spans if 0 <= start < end]
     if asked.kind in ("order", "gather", "extract", "question", "answer") and example:
-        return ScriptedAnswer(example[-1], {"passage": -0.1})
+        return example[-1]
     words = f"```\n{asked.query or asked.text}\n```"
     equal = [round(1 / max(1, len(asked.names)), 2)] * len(asked.names)
-    return ScriptedAnswer(_formed(asked, [4, 1, 3], words, equal), {"passage": -0.1})
+    return _formed(asked, [4, 1, 3], words, equal)
