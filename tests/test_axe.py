@@ -16,6 +16,8 @@ import pytest
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, serving
+from surefind.access import Access
+from surefind.exam.judging import Judging
 from surefind.exam.store import ExamStore
 from surefind.kb import KnowledgeBase
 from surefind.serve.web.routers import ROUTERS
@@ -78,9 +80,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
         ran = surefind(*words, kb=home.folder)
         assert ran.code == 0, (words, ran.err)
     ExamStore(home.folder / ".surefind" / "exams").candidates("open").collect(["cutoff of wire3"], "test")
-    words = ["exam", "label", "open", "--judge", "ada", "-p", "words", "-p", "counts", "--json"]
-    assert surefind(*words, kb=home.folder).code == 0
     with home.open() as kb:
+        Judging(kb, "open", "ada", Access.public()).make_pool(["words", "counts"])
         draft = kb.drafts.add_bytes("guide.md", GUIDE.replace("first", "the first").encode(), author="ada")
         kb.drafts.review(draft.number, author="ada")
     return home
@@ -113,6 +114,7 @@ def pages_of(kb: KnowledgeBase) -> dict[str, list[str]]:
         "/drafts/{number}": [f"/drafts/{draft.number}", f"/drafts/{draft.number}?revision=1"],
         "/drafts/{number}/chunks": [f"/drafts/{draft.number}/chunks"],
         "/drafts/{number}/questions": [f"/drafts/{draft.number}/questions"],
+        "/drafts/{number}/text": [f"/drafts/{draft.number}/text"],
         "/drafts/{number}/edit": [f"/drafts/{draft.number}/edit"],
         "/label": ["/label"],
         "/label/{name}": ["/label/open"],

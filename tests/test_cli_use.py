@@ -389,11 +389,7 @@ def test_settings_of_bench_take_the_same_names(ten: Home) -> None:
     assert [one["name"] for one in made["rows"]] == ["BM25", "tfidf"]
 
 
-def test_grown_exams_and_training_take_the_same_names(base: Home, tmp_path: Path) -> None:
-    (tmp_path / "asked.txt").write_text("when does the wire desk close\n", encoding="utf-8")
-    assert surefind("exam", "collect", "real", tmp_path / "asked.txt", kb=base.folder).code == 0
-    made = surefind("exam", "grow", "real", "-p", "BM25", "-p", RECOMMENDED, "--json", kb=base.folder).json
-    assert [text.partition("(")[0] for text in made["configurations"]] == ["bm25", "bm25"]
+def test_training_takes_the_same_names(base: Home) -> None:
     assert surefind("exam", "generate", "--name", "mine", kb=base.folder).code == 0
     for command in (("train", "reranker"), ("train", "encoder"), ("train", "prompt")):
         refused(

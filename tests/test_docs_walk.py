@@ -42,7 +42,6 @@ ELSEWHERE = {
     r"surefind sync .*--watch": "tests/test_ingest_git.py: it ends with Ctrl-C",
     r"surefind sync .*(git\+https|--rev|--forget)": "tests/test_ingest_git.py: with repositories of its own",
     r".*--ray ": "tests/test_ray_sync.py and tests/test_ray_bench.py, on a cluster of two nodes",
-    r"surefind exam (label|grow)": "tests/test_exam_label.py and tests/test_exam_grow.py: a person answers",
     r"surefind --install-completion|surefind --show-completion": "tests/test_cli_completion.py",
     r"surefind use --undo": "tests/test_cli_use.py: what train --use adopted",
     r"surefind train (encoder|reranker)": "tests/test_train_models.py: torch is not installed everywhere",

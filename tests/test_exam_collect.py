@@ -165,6 +165,11 @@ def test_the_command_counts_by_reason(tmp_path: Path) -> None:
     assert (again["added"], again["candidates"], again["skipped"]["asked before"]) == (0, 2, 3)
 
 
+def test_questions_come_from_a_file_or_from_the_log(tmp_path: Path) -> None:
+    nothing = surefind("exam", "collect", "real", kb=tmp_path)
+    assert nothing.code == 2 and "--kept" in nothing.err
+
+
 def test_candidates_alone_are_no_exam(tmp_path: Path) -> None:
     surefind("exam", "collect", "real", write(tmp_path / "log.txt", "ctr deadline\n"), kb=tmp_path)
     assert ExamStore(tmp_path / ".surefind" / "exams").names() == []

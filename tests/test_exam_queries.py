@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import stat
@@ -16,6 +15,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, SearchResult
+from surefind.exam.store import ExamStore
 from surefind.kb.queries import HITS, QueryLog
 from surefind.store.checksums import register
 from surefind.types import Hit
@@ -173,8 +173,6 @@ def test_processes_that_keep_at_the_same_time_lose_nothing(tmp_path: Path) -> No
 def test_kept_queries_are_candidates(keeping: Home) -> None:
     for words in ("wire cutoff", "Wire cutoff?", "hello"):
         surefind("search", words, kb=keeping.folder)
-    found = surefind("exam", "grow", "real", "--json", "-p", "words", "-p", "tfidf()", kb=keeping.folder).json
-    assert [(q["query"], q["source"], q["asked"]) for q in found["questions"]] == [("wire cutoff", "search", 2)]
-    answers = keeping.write("a.jsonl", json.dumps({"query": "wire cutoff", "relevant": [{"document": "wire.md"}]}))
-    ran = surefind("exam", "grow", "real", "--answers", answers, "--json", kb=keeping.folder).json
-    assert (ran["answered"], ran["left"]) == (1, 0)
+    assert surefind("exam", "collect", "real", "--kept", kb=keeping.folder).code == 0
+    candidates = ExamStore(keeping.folder / ".surefind" / "exams").candidates("real").all()
+    assert [(one.text, one.source, one.asked) for one in candidates] == [("wire cutoff", "search", 2)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -14,11 +13,8 @@ from hypothesis import strategies as st
 from surefind.access import PathRule
 from surefind.disk.wildcards import Wildcards
 from surefind.enrich.neighbors import Neighbors
-from surefind.errors import ConfigError, ExamError, SourceError, SpecError, UsageError
-from surefind.exam.formats.beir import read_beir
+from surefind.errors import ConfigError, SourceError, SpecError, UsageError
 from surefind.exam.formats.questions import read_questions
-from surefind.exam.formats.table import read_table
-from surefind.exam.growing import read_answers
 from surefind.exam.library import Library
 from surefind.exam.store import ExamStore
 from surefind.files.git import source
@@ -227,22 +223,6 @@ def test_context_of_many_chunks_with_one_long_sentence_takes_linear_time() -> No
 
 LIBRARY = Library([Document("a.md", "Text of a.", "A")])
 HALF = '{"query": "half of a \\ud83d", "document": "a.md"}\n'
-
-
-def test_half_of_a_surrogate_pair_is_a_bad_row(tmp_path: Path) -> None:
-    table = tmp_path / "q.jsonl"
-    table.write_text(HALF)
-    with pytest.raises(ExamError, match=r"line 1: .*half of a character"):
-        read_table(table, LIBRARY)
-    (tmp_path / "qrels").mkdir()
-    (tmp_path / "qrels" / "test.tsv").write_text("1\ta.md\t1\n")
-    (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "\\udc00"}\n')
-    with pytest.raises(ExamError, match=r"line 1: .*half of a character"):
-        read_beir(tmp_path, LIBRARY)
-    answers = tmp_path / "answers.jsonl"
-    answers.write_text('{"query": "\\ud83d", "relevant": []}\n')
-    with pytest.raises(ExamError, match=r"line 1: .*half of a character"):
-        read_answers(answers, SimpleNamespace())
 
 
 def test_half_of_a_surrogate_pair_in_a_chat_is_left_out(tmp_path: Path) -> None:

@@ -283,16 +283,6 @@ def test_few_corpora_have_wide_tails() -> None:
     assert (abs(wide) > 3).mean() > 5 * (abs(normal) > 3).mean()
 
 
-def test_questions_chosen_by_disagreement_count_for_what_they_are() -> None:
-    """They overstate differences: of typical disagreement 0.1 and their own 0.4, a quarter remains."""
-    scores = exam(2, 30, 0.2)
-    plain = recommend(SPECS, scores, asked(30))
-    chosen = recommend(SPECS, scores, asked(30, chosen="disagreement", disagreement=0.4, typical=0.1))
-    assert chosen.real == 30
-    assert plain.means[2] > chosen.means[2]
-    assert chosen.means[2] == pytest.approx(0.2 / 4, abs=0.01)
-
-
 def test_a_tiny_gain_is_no_reason_to_leave_the_default() -> None:
     near = Belief(np.array([0.0, STAY / 2]), np.eye(2) * 1e-4)
     assert choose(near, 0.01).best == 1

@@ -446,7 +446,7 @@ def test_too_few_questions_are_refused(asked: Home) -> None:
     exam = store.load("asked")
     store.save(replace(exam, queries=exam.queries[:19]))
     done = calibrated(asked)
-    assert done.code == 2 and "calibrating needs at least 20. Label more: surefind exam label." in done.err
+    assert done.code == 2 and "needs at least 20. Label more on the page Label of surefind serve." in done.err
     store.save(replace(exam, queries=exam.queries[:20]))
     assert calibrated(asked).code == 0
 
@@ -455,7 +455,7 @@ def test_questions_that_were_written_from_the_documents_are_refused(asked: Home)
     store = ExamStore(asked.folder / ".surefind" / "exams")
     store.save(replace(store.load("asked"), generator=1))
     done = calibrated(asked)
-    assert done.code == 2 and "repeat their words" in done.err and "surefind exam label" in done.err
+    assert done.code == 2 and "repeat their words" in done.err and "page Label" in done.err
     assert sure(asked, "what does word3x open")[1] == builtin().words
 
 

@@ -442,7 +442,7 @@ def test_questions_that_repeat_the_documents_recommend_nothing(kb: KnowledgeBase
     for made in (train_weights(kb, cut, PAIR), train_fusion(kb, cut, "ridge", PAIR, "cut", missing="score")):
         assert made.use == ""
         assert made.verdict.startswith("No recommendation: all ")
-        assert "surefind exam grow" in made.verdict
+        assert "surefind exam collect" in made.verdict
 
 
 # ---------------------------------------------------------------- doors

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from helpers import Home
 from http_helpers import Rights, Served, a_bank, serving
 from surefind.access import Access
-from surefind.exam.judging import in_words, judge_name
+from surefind.exam.judging import Judging, in_words, judge_name
 from surefind.exam.labels import Labels, agreement
 from surefind.exam.questions import Questions
 from surefind.exam.store import ExamStore
-from surefind.serve.cli import app
 from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:
@@ -34,9 +32,8 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
     home = a_bank(Home(tmp_path_factory.mktemp("bank")))
     exams = ExamStore(home.folder / ".surefind" / "exams")
     exams.candidates("asked").collect(QUESTIONS, "test")
-    words = ["exam", "label", "asked", "--judge", "owner", "-p", "words", "-p", "counts", "--as", "hr", "--json"]
-    result = CliRunner().invoke(app, [*words, "--hits", "4", "--kb", str(home.folder)])
-    assert result.exit_code == 0, result.output
+    with home.open() as kb:
+        Judging(kb, "asked", "owner", Access.of("hr")).make_pool(["words", "counts"], size=4)
     return home
 
 
@@ -141,9 +138,8 @@ def test_a_passage_from_outside_the_pool_is_added_on_the_page(tmp_path_factory: 
     home = a_bank(Home(tmp_path_factory.mktemp("added")))
     exams = ExamStore(home.folder / ".surefind" / "exams")
     exams.candidates("asked").collect(QUESTIONS[:1], "test")
-    words = ["exam", "label", "asked", "--judge", "owner", "-p", "words", "-p", "counts", "--hits", "2", "--json"]
-    assert CliRunner().invoke(app, [*words, "--kb", str(home.folder)]).exit_code == 0
     with home.open() as kb:
+        Judging(kb, "asked", "owner", Access.public()).make_pool(["words", "counts"], size=2)
         pooled = {passage.document for passage in exams.labels("asked").pool()[0].passages}
         other = next(one for one in kb.documents(Access.public()) if one.id not in pooled and len(one.text) > 20)
     with serving(home.folder) as server, server.client() as http:

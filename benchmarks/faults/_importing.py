@@ -6,7 +6,6 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 from _mutate import mutated_bytes
 from _target import Target, ensure, texts
@@ -17,7 +16,6 @@ from surefind.exam.formats.beir import read_beir
 from surefind.exam.formats.questions import read_questions
 from surefind.exam.formats.table import read_table
 from surefind.exam.formats.trec import read_trec
-from surefind.exam.growing import read_answers
 from surefind.exam.library import Library
 from surefind.exam.model import Exam
 from surefind.exam.questions import Questions
@@ -44,10 +42,6 @@ JSONL = [
     '{"id": "q1", "query": "cost of a wire", "gold": [{"document": "wire.md", "text": "A wire costs 25 dollars."}]}\n'
     '{"query": "limit", "document": "fees/wire.md", "start": 9, "end": 20, "grade": 2, "metadata": {"a": 1}}\n',
     '{"question": "recall", "document": "a.md", "family": "x"}\n',
-]
-ANSWERS = [
-    '{"query": "cost of a wire", "relevant": [{"document": "wire.md", "start": 9, "end": 33}], "disagreement": 0.4}\n'
-    '{"query": "hello", "rejected": true}\n{"query": "none", "relevant": [], "typical": 0.1}\n',
 ]
 QUERIES = ['{"_id": "q1", "text": "cost of a wire", "metadata": {"family": "x"}}\n{"_id": "q2", "text": "limit"}\n']
 QRELS = ["query-id\tcorpus-id\tscore\nq1\tfees/wire.md\t1\nq2\ta.md\t0\n"]
@@ -118,7 +112,6 @@ TREC_TOKENS = ["<top>", "</top>", "<num>", "<title>", "<topic", "number=", "\t",
 
 def targets(folder: Path) -> list[Target]:
     library = Library(DOCUMENTS)
-    session = SimpleNamespace(judge=lambda document, start, end, text="": library.judge(document, text, start, end))
     beir, topics = folder / "beir", folder / "topics"
     (beir / "qrels").mkdir(parents=True)
     parts = {
@@ -180,9 +173,6 @@ def targets(folder: Path) -> list[Target]:
         Target("log.txt", 1, _bytes(LOGS, TABLE_TOKENS), read("l.log", collect)),
         Target("chat.json", 4, _bytes(CHATS, JSON_TOKENS), read("c.json", collect)),
         Target("chat.jsonl", 4, _bytes(CHATS, JSON_TOKENS), read("c.jsonl", collect)),
-        Target(
-            "grow answers", 5, _bytes(ANSWERS, JSON_TOKENS), read("g.jsonl", lambda path: read_answers(path, session))
-        ),
         Target("report", 5, _bytes([REPORT], JSON_TOKENS), read("report.json", read_report)),
     ]
 

@@ -4,10 +4,6 @@ Questions written from the documents repeat their words and would choose wrongly
 prior: how each configuration did on real questions of other collections (`prior_table`). The exam's questions then
 count by what their kind has been measured to be worth: real questions by their sampling error alone, questions in other
 words than the document's with an error on top, verbatim questions not at all (`prior` has the arithmetic).
-
-`surefind exam grow` asks first about the questions on which configurations disagree most. The differences on such
-questions are larger than on the others, so they are scaled down: by the mean disagreement of all questions that could
-have been asked, over that of those that were (a ratio estimate).
 """
 
 from __future__ import annotations
@@ -37,7 +33,7 @@ WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
 """Families that are written in other words than the document's: by rules, or by a language model. Too few collections
 have them beside real questions to measure their error, so they count like the real questions of another collection.
 Other families of known-item questions never choose."""
-_REAL, _CHOSEN = "real", "chosen"
+_REAL = "real"
 _POWER = 1.645 + 0.842
 """One-sided 5% level and 80% power, in standard errors."""
 _MORE = (5, 10, 20, 40, 80, 160, 320, 640)
@@ -98,9 +94,8 @@ def recommend(
         effect = design_effect(part, clusters[groups == group])
         if group:
             counted[group] = len(part)
-            kind = None if group in (_REAL, _CHOSEN) else Kind(np.zeros(len(specs)), start.belief.covariance)
-            scale = _scale([query for query, name in zip(queries, groups, strict=True) if name == group])
-            belief = belief.updated(evidence(scale * part, kind, scale**2 * start.per_question, effect))
+            kind = None if group == _REAL else Kind(np.zeros(len(specs)), start.belief.covariance)
+            belief = belief.updated(evidence(part, kind, start.per_question, effect))
     choice = choose(belief, margin, start.default)
     real = counted.pop(_REAL, 0)
     if real:
@@ -112,7 +107,7 @@ def recommend(
         _halving(belief, per_question, choice, margin),
         belief.mean.tolist(),
         choice.as_good,
-        real + counted.pop(_CHOSEN, 0),
+        real,
         counted,
         start.unknown,
         choice.rival,
@@ -180,21 +175,12 @@ def evidence_groups(queries: Sequence[ExamQuery]) -> list[str]:
 
 
 def _group(query: ExamQuery) -> str:
-    """`real`, `chosen` for a real question that was chosen because configurations disagree on it, the family if it
-    counts as evidence, or "" for a question that never chooses."""
+    """`real`, the family if it counts as evidence, or "" for a question that never chooses."""
     if query.family in WRITTEN:
         return query.family
     if query.family in EVERY:
         return ""
-    return _CHOSEN if query.metadata.get("chosen") == "disagreement" else _REAL
-
-
-def _scale(queries: Sequence[ExamQuery]) -> float:
-    """The disagreement of a typical question over that of these questions; 1 if it is not known."""
-    pairs = [(query.metadata.get("typical"), query.metadata.get("disagreement")) for query in queries]
-    known_pairs = [(float(typical), float(own)) for typical, own in pairs if typical and own]
-    typical, own = (sum(column) for column in zip(*known_pairs, strict=True)) if known_pairs else (1.0, 1.0)
-    return min(1.0, typical / own)
+    return _REAL
 
 
 def _decisive(per_question: Floats, choice: Choice, margin: float, real: int) -> int | None:

@@ -45,8 +45,8 @@ def plan_of(pipeline: Pipeline, exam: Exam, success: Measure) -> Plan:
     if exam.generator:
         raise ExamError(
             f"The questions of {exam.label} were written from the documents and repeat their words, so real questions "
-            "are harder: a confidence that was calibrated on them would be too high. Label real questions with: "
-            "surefind exam label."
+            "are harder: a confidence that was calibrated on them would be too high. Label real questions "
+            "on the page Label of surefind serve."
         )
     return Plan((Contender(str(pipeline), pipeline),), exam, (success,))
 
@@ -72,7 +72,7 @@ def calibrate_confidence(
         if questions < MIN_QUESTIONS:
             raise ExamError(
                 f"The exam {plan.exam.label} has {questions} questions about the current documents; calibrating needs "
-                f"at least {MIN_QUESTIONS}. Label more: surefind exam label."
+                f"at least {MIN_QUESTIONS}. Label more on the page Label of surefind serve."
             )
         signals, success, groups = answers.signals, answers.success, answers.groups
         if unanswerable:

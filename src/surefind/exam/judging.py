@@ -1,4 +1,4 @@
-"""A session in which one judge labels an exam, at a terminal or on a page. It shows the questions all of whose passages
+"""A session in which one judge labels an exam. It shows the questions all of whose passages
 the judge may read.
 
 Judges see the passages of a question in an order of their own, without the configurations that found them.

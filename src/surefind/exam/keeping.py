@@ -4,7 +4,7 @@
 
 Whoever searches and finds the answer has judged it: one click turns that into a question that benchmarks ask. A second
 passage for the same question is added to it. Questions that are kept within an hour of each other are one version of
-the exam, as those of a session of `surefind exam grow` are.
+the exam.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from surefind.access import Access
 from surefind.errors import ExamError, LockedError
 from surefind.exam.candidates import normalised
 from surefind.exam.formats.table import id_of
-from surefind.exam.growing import FAMILY
 from surefind.exam.library import Library
 from surefind.exam.model import Exam, ExamQuery
 from surefind.exam.store import ExamStore, check_name
@@ -29,6 +28,8 @@ from surefind.search.extent import Extent
 from surefind.search.reader import check_query
 from surefind.store.lock import growing_lock
 
+FAMILY = "asked"
+"""The family of questions that are kept."""
 NAME = "kept"
 """The exam that gets the questions, unless another one is named."""
 _SITTING = 3600.0

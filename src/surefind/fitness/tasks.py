@@ -224,7 +224,6 @@ def _hit(rank: int, title: str, text: str) -> Hit:
 
 
 TASKS = {
-    task.__name__: task
-    for task in (order, gather, weigh, draft, rewrite, split, place, extract, question, answer)
+    task.__name__: task for task in (order, gather, weigh, draft, rewrite, split, place, extract, question, answer)
 }
 """The task of each kind of work, by its name."""

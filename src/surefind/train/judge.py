@@ -75,7 +75,7 @@ def refusal(rows: Sequence[JudgedRow], static: int, measure: str, questions: Seq
     return (
         f"No recommendation: all {len(questions)} questions repeat the words of their documents, and what is best on "
         f"such questions is often not best on real ones. On them, {trained.name} scores {trained.mean:.3f} and "
-        f"{rival.name} {rival.mean:.3f} {measure}. Collect real questions with: surefind exam grow NAME."
+        f"{rival.name} {rival.mean:.3f} {measure}. Collect real questions with: surefind exam collect NAME FILE."
     )
 
 

@@ -262,7 +262,7 @@ def halves(exam: Exam, seed: int = 0) -> tuple[list[ExamQuery], list[ExamQuery]]
         raise ExamError(
             f"{exam.label} has {len(kept)} questions that may choose a configuration (real ones, or in other words "
             f"than the documents'); tuning needs at least {FIRST_BLOCK}, and {2 * MIN_HALF} to confirm a winner. "
-            "Collect real questions with: surefind exam grow NAME."
+            "Collect real questions with: surefind exam collect NAME FILE."
         )
     if min(len(tuning), len(held)) < MIN_HALF:
         tuning, held = kept, []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from surefind.errors import BudgetError, ExamError, UsageError, choices
-from surefind.serve.cli import _complete, exam_feedback, exam_grow, exam_label
+from surefind.serve.cli import _complete, exam_collect, exam_feedback
 from surefind.serve.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
 from surefind.serve.cli._groups import command_group
 from surefind.serve.cli._money import Budget, Yes, agree
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from surefind.exam.model import Exam
     from surefind.exam.store import ExamStore
 
-app = command_group("Write, import, grow, list, show, export and delete exams: questions with gold passages.")
+app = command_group("Write, import, collect, list, show, export and delete exams: questions with gold passages.")
 
 ExamName = Annotated[str, typer.Argument(help="The exam: NAME or NAME@VERSION.", autocompletion=_complete.exams)]
 
@@ -313,6 +313,5 @@ def _show_summary(exam: Exam, as_json: bool, more: Mapping[str, object] | None =
         typer.echo(leaked.text)
 
 
-exam_grow.register(app)
-exam_label.register(app)
+exam_collect.register(app)
 exam_feedback.register(app)

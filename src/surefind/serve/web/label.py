@@ -55,7 +55,7 @@ async def collect(
     def add() -> None:
         exam = name.strip()
         check_name(exam)
-        with growing_lock(service.kb.data, exam):  # a session of `surefind exam grow` writes all that it has read
+        with growing_lock(service.kb.data, exam):  # whoever writes, writes all that it has read
             candidates = ExamStore(service.kb.data / "exams").candidates(exam)
             made = candidates.collect(questions.splitlines(), "page")
         if not made.added:
