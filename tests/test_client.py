@@ -94,8 +94,12 @@ def test_a_refusal_has_the_sentence_of_the_server(server: Served) -> None:
 
 
 def test_both_clients_have_the_same_methods() -> None:
-    ours, theirs = (
-        {name: list(inspect.signature(one).parameters) for name, one in vars(kind).items() if not name.startswith("_")}
-        for kind in (Client, AsyncClient)
-    )
-    assert ours == theirs
+    ours, theirs = ({name for name in dir(kind) if not name.startswith("_")} for kind in (Client, AsyncClient))
+    assert ours == theirs and {"search", "pages", "publish", "close"} <= ours
+
+
+def test_methods_show_what_they_take(server: Served) -> None:
+    with Client(server.url) as client:
+        given = inspect.signature(client.passage)
+        assert [*given.parameters] == ["passage_id", "text", "max_chars", "query"]
+        assert client.passage.__doc__ == "Reads the passage with the id of a hit."

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from http_helpers import Rights, Served
+from surefind import client as requests
 from surefind.client import AsyncClient, Client
-from surefind.client import calls as client_calls
 from surefind.errors import RefusedError
 
 
@@ -40,12 +40,12 @@ def test_every_route_of_drafts_has_a_method(server: Served, keys: dict[str, str]
         (method.upper(), re.sub(r"{\w+}", "7", path))
         for path, methods in paths.items() for method, about in methods.items() if about["tags"] == ["drafts"]
     }  # fmt: skip
-    actions = client_calls.Action.__args__  # type: ignore[attr-defined]
-    made = [client_calls.act(7, action) for action in actions]
-    for name in ("drafts", "draft", "save", "preview", "comment", "resolve", "restore"):
-        function = getattr(client_calls, name)
-        given = {"content": b"", "name": "", "options": {}}
-        made.append(function(*(given.get(one, 7) for one in inspect.signature(function).parameters)))
+    made = []
+    actions = ("submit", "approve", "hand_back", "rebase", "discard", "publish")
+    for name in ("drafts", "draft", "save", "preview", "comment", "resolve", "restore", *actions):
+        function = getattr(requests, name)
+        given = {"content": b"", "name": "", "text": ""}
+        made.append(function(**{one: given.get(one, 7) for one in inspect.signature(function).parameters}))
     assert len(routes) > 10 and routes == {(call.method, call.path) for call in made}
 
 
