@@ -1,10 +1,14 @@
 """Texts per second of our encoder beside other runtimes, in one run, in turns.
 
     python benchmarks/encoder_speed.py FLOAT_FOLDER [--texts 48] [--rounds 5]
+    python benchmarks/encoder_speed.py --graphs FOLDER FOLDER …         # one of our models, exported in several ways
 
 FLOAT_FOLDER has a six-layer encoder of the same shape, exported without quantisation (`training/export_encoder.py`
 writes one). All ways use all cores and the same texts: pages of this project's documentation of 20 to 250 tokens. Needs
 torch, openvino and fastembed beside surefind.
+
+`--graphs` needs nothing else. It takes the processor's time of one thread, one text a call, the folders in turns, and
+compares all with the first: how many times as fast, and how much the vectors differ, or the scores of a reranker.
 """
 
 from __future__ import annotations
@@ -19,13 +23,11 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import torch
 from surefind_models import path
 from tokenizers import Tokenizer
 
-from surefind.inference.encoder import OnnxEncoder
+from surefind.inference.encoder import OnnxEncoder, open_session
 from surefind.running.cores import usable_cores
-from surefind.train.network import Network, Shape
 
 TOKENS, BATCH, BUCKETS = 256, 16, (32, 64, 96, 128, 192, 256)
 Way = Callable[[Sequence[str]], object]
@@ -80,7 +82,12 @@ def openvino_way(model: Path, ids: Callable[[Sequence[str]], list[list[int]]]) -
 
 def torch_way(ids: Callable[[Sequence[str]], list[list[int]]]) -> Way:
     """The usual way: batches by length, float. Speed does not depend on the weights, so they are random."""
+    import torch
+
+    from surefind.train.network import Network, Shape
+
     model = Network(Shape(384, 12, 6, 1536, 30522, 512), ranks=False).eval()
+    torch.set_num_threads(usable_cores())
 
     @torch.no_grad()
     def run(texts: Sequence[str]) -> None:
@@ -110,6 +117,10 @@ def fastembed_way(model: Path, folder: Path) -> Way:
 
 def plain_graph(target: Path) -> None:
     """The encoder as other runtimes can read it, without operators of onnxruntime's own."""
+    import torch
+
+    from surefind.train.network import Network, Shape
+
     model = Network(Shape(384, 12, 6, 1536, 30522, 512), ranks=False).eval()
 
     class Encoder(torch.nn.Module):
@@ -136,12 +147,38 @@ def sample(count: int) -> list[str]:
     return [" ".join(text[at : at + int(random.integers(12, 150))]) for at in starts]
 
 
+def compare_graphs(folders: Sequence[Path], rows: list[list[int]], rounds: int) -> None:
+    sessions = {folder: open_session(folder / "model.onnx", 1) for folder in folders}
+    times: dict[Path, list[float]] = {folder: [] for folder in folders}
+    outputs = {}
+    for turn in range(rounds + 1):
+        for folder, session in sessions.items():
+            started = time.process_time()
+            outputs[folder] = np.array([session.run(None, padded([row], len(row)))[0][0] for row in rows])
+            if turn:  # the first round warms up
+                times[folder].append((time.process_time() - started) / len(rows) * 1000)
+    first = folders[0]
+    for folder in folders:
+        ratios = np.array(times[first]) / np.array(times[folder])
+        low, high = np.quantile(ratios, (0.25, 0.75))
+        if outputs[folder].shape[-1] > 1:
+            cosines = (outputs[first] * outputs[folder]).sum(1)
+            same = f"cosine to the first: mean {cosines.mean():.4f}, least {cosines.min():.4f}"
+        else:
+            far = np.abs(outputs[first] - outputs[folder])
+            same = f"scores differ by {far.mean():.3f} on average, {far.max():.3f} at most"
+        print(f"{np.median(times[folder]):6.2f} ms  {np.median(ratios):.2f}x [{low:.2f}, {high:.2f}]  {same}  {folder}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("float", type=Path)
+    parser.add_argument("float", type=Path, nargs="?")
+    parser.add_argument("--graphs", type=Path, nargs="+", metavar="FOLDER")
     parser.add_argument("--texts", type=int, default=48)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
+    if (given.float is None) == (given.graphs is None):
+        parser.error("Name either FLOAT_FOLDER or --graphs.")
     tokenizer = Tokenizer.from_file(str(path("minilm") / "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(TOKENS)
@@ -150,7 +187,10 @@ def main() -> None:
         return [one.ids for one in tokenizer.encode_batch(list(texts))]
 
     texts = sample(given.texts)
-    torch.set_num_threads(usable_cores())
+    if given.graphs:
+        print(f"{len(texts)} texts, {np.mean([len(one) for one in ids(texts)]):.0f} tokens on average")
+        compare_graphs(given.graphs, ids(texts), given.rounds)
+        return
     int8 = path("minilm") / "model.onnx"
     ways: dict[str, Way] = {"surefind (int8, one text a core)": OnnxEncoder(path("minilm")).embed}
     ways |= {f"onnxruntime int8, {name}": way for name, way in onnx_ways(int8, ids).items()}

@@ -38,6 +38,7 @@ from surefind.train.learning import TokenRows, TrainingSettings, _share, train  
 from surefind.train.network import Network, Shape  # noqa: E402
 from surefind.train.network_weights import load_network  # noqa: E402
 from surefind.train.neural import train_model  # noqa: E402
+from surefind.train.operators import use_faster_operators  # noqa: E402
 from surefind.types import Chunk  # noqa: E402
 
 BUNDLED = surefind_models.path("minilm")
@@ -118,6 +119,7 @@ def test_folder_without_weights_is_refused(tmp_path: Path) -> None:
 def test_exported_encoder_runs_as_any_other(tmp_path: Path) -> None:
     export(network(ranks=False), TOKENIZER, tmp_path / "mine", "mine", 32)
     check_embedder(Onnx(str(tmp_path / "mine"), 32))
+    assert use_faster_operators(tmp_path / "mine" / "model.onnx") == 0, "the export does it"
     weights = integer_weights(tmp_path / "mine" / "model.onnx")
     assert weights and max(int(abs(matrix.astype(int)).max()) for matrix in weights) <= 64  # 7 bits, for x86_64
 

@@ -2,7 +2,7 @@
 
 The recipe is that of the bundled models: onnxruntime's optimiser fuses operators if it can, weights have 7 bits per
 channel (so that no x86 processor overflows), embedding tables have 8. With typical texts, outliers of activations are
-moved into the weights first (`smoothing`).
+moved into the weights first (`smoothing`). At last, operators that the CPU computes slowly are replaced (`operators`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from surefind.train.network import Network
+from surefind.train.operators import use_faster_operators
 from surefind.train.smoothing import STRENGTH, Feed, smooth
 
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -56,6 +57,7 @@ def export(
                 shutil.copy(best, folder / "model.onnx")
             else:
                 _quantise(best, Path(work), folder / "model.onnx")
+            use_faster_operators(folder / "model.onnx")
     finally:
         logging.getLogger().setLevel(noise)
     shutil.copy(tokenizer, folder / "tokenizer.json")
