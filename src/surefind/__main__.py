@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def keep_interrupts(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise a Ctrl-C again that arrived inside a finalizer or a weak reference's callback, where Python drops exceptions."""
+    """Raise a Ctrl-C again that arrived inside a finalizer or a callback of a weak reference: Python drops it there."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _thread.start_new_thread(_interrupt_soon, ())  # here it would be dropped again
     else:

@@ -1,5 +1,5 @@
-"""What happens to every request, before and after its route: an id, limits, checks of its origin, safe headers, a
-count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own middleware
+"""What happens to every request, before and after its route: an id, limits, checks of its origin, its turn, safe
+headers, a count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own middleware
 costs a task for each request."""
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import random
 import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
@@ -26,6 +27,7 @@ from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.problems import CALLED_QUERY, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.serve.http.rate import LongRequests
+from surefind.serve.http.turns import Turns
 from surefind.settings.serve import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -58,11 +60,16 @@ _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)"
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
 _UNASKED = (404, 405, 422)
 """Errors of requests for which no route asked who calls."""
-Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Response]
+Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Awaitable[Response]]
 """Shows an error on a page: what the error is, the address that was asked for, whether a fragment was, who asked."""
 AsPage = Callable[[dict[str, Any]], Awaitable[Response]]
 Admit = Callable[[Request, access.Scope], Awaitable[auth.Caller]]
 """Returns who calls; raises an error if the caller is unknown, lacks the scope or calls too often."""
+Name = Callable[[Request], str]
+"""Returns whose turn a request takes, without asking whether the caller is let in."""
+_SEARCH = "/v1/search"
+_KEPT_BYTES = 1 << 16
+"""Bytes of a body that are kept while its request waits for its turn, at most."""
 
 
 class Guard:
@@ -78,6 +85,7 @@ class Guard:
         present: Present,
         reading: float,
         admit: Admit,
+        name: Name,
     ) -> None:
         """`upload` is the largest size of an uploaded file in bytes, and `reading` the seconds that reading it may
         take."""
@@ -91,6 +99,12 @@ class Guard:
         self._admit = admit
         self._streams = LongRequests("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
         self._running = 0
+        self._name = name
+        threads, queue = settings.threads, settings.queue
+        waiting = max(1, queue // 2)  # nobody fills the queue
+        self._turns = Turns("requests", threads + 1, max(1, threads // 2), "queue", waiting)
+        self._searches = Turns("searches", 4 * threads, 2 * threads, "queue", waiting)
+        self._checks = Turns("health checks", threads, 1, "queue", waiting)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -122,8 +136,11 @@ class Guard:
         patience = self._patience(scope)
         try:
             async with asyncio.timeout(patience):
-                with await self._admission(scope, headers):
-                    await self._app(scope, _limited(receive, most), send)
+                incoming = _Incoming(receive)
+                async with self._turns_of(scope).take(self._name(Request(scope)), incoming.gone) as place:
+                    scope["state"]["place"] = place
+                    with await self._admission(scope, headers):
+                        await self._app(scope, _limited(incoming, most), send)
         except TimeoutError:
             await send.otherwise(problem(504, "The request took too long.", request_id), scope, receive)
         except SurefindError as error:
@@ -132,6 +149,13 @@ class Guard:
             LOG.exception("request %s failed", request_id)
             detail = "The server could not answer. Its log has the reason under this request id."
             await send.otherwise(problem(500, detail, request_id), scope, receive)
+
+    def _turns_of(self, scope: Scope) -> Turns:
+        """Returns the places in the event loop. Searches and health checks have their own, so that neither waits behind
+        the pages of the same caller."""
+        if scope["path"] == _ALIVE:
+            return self._checks
+        return self._searches if scope["path"] == _SEARCH else self._turns
 
     async def _admission(self, scope: Scope, headers: Headers) -> AbstractContextManager[None]:
         """Finds out who calls before a body is read, anything is changed or a stream begins: a stranger costs neither
@@ -152,7 +176,7 @@ class Guard:
         asked = scope["path"] + (f"?{query}" if query else "") if scope["method"] == "GET" else "/"
 
         async def shown(error: dict[str, Any]) -> Response:
-            return self._present(error, asked, fragment, await self._visitor(scope, error["status"]))
+            return await self._present(error, asked, fragment, await self._visitor(scope, error["status"]))
 
         return shown
 
@@ -234,6 +258,27 @@ class _Counted:
         """Sends a response in place of one that failed, unless that one has begun."""
         if not self.status:
             await response(scope, receive, self)
+
+
+class _Incoming:
+    """What a client sends. While a request waits for its turn, it is read only as far as it takes to learn that the
+    client has gone."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._kept: deque[Message] = deque()
+
+    async def __call__(self) -> Message:
+        return self._kept.popleft() if self._kept else await self._receive()
+
+    async def gone(self) -> None:
+        """Ends when the client has closed the connection. The end of a longer body is not waited for."""
+        size = 0
+        while (message := await self._receive())["type"] != "http.disconnect":
+            self._kept.append(message)
+            size += len(message.get("body", b""))
+            if size > _KEPT_BYTES:
+                await asyncio.Event().wait()
 
 
 def wants_fragment(headers: Headers) -> bool:

@@ -1,5 +1,6 @@
 """Places for the work of requests, which callers take in turns. Each kind of work has places of its own, so that a
-search never waits behind an upload, a model or a network.
+search never waits behind an upload, a model or a network. A request has a place in the event loop first (`take`), which
+it gives back when it takes one for work that costs more.
 
 One caller cannot have all places of a kind. Who has the fewest comes first, then who had one the longest time ago. Work
 that costs more than a plain search ends with its request: when the client has gone, when the time limit is over, or
@@ -38,6 +39,19 @@ class ClosedRequestError(SurefindError):
     """The client closed the connection before the answer was ready."""
 
 
+class Place:
+    """A place that a caller has taken."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave: Callable[[], None] | None = leave
+
+    def give_back(self) -> None:
+        """Lets the next request begin; does nothing the second time."""
+        leave, self._leave = self._leave, None
+        if leave:
+            leave()
+
+
 class Turns:
     """The places of one kind of work."""
 
@@ -52,6 +66,18 @@ class Turns:
         self._turns = 0
         self._latest: dict[str, int] = {}
         """The last turn of each caller who has work or waits."""
+
+    @contextlib.asynccontextmanager
+    async def take(self, caller: str, gone: Callable[[], Awaitable[None]]) -> AsyncIterator[Place]:
+        """Holds a place in the block, or until it is given back. Raises `ClosedRequestError` if `gone` ends before it
+        is the caller's turn, and `TooOftenError` if too many of its requests run or wait."""
+        with self._requests.held_by(caller):
+            await self._turn(caller, gone)
+            place = Place(lambda: self._leave(caller))
+            try:
+                yield place
+            finally:
+                place.give_back()
 
     async def run(self, request: Request, caller: str, check: Check, do: Callable[[], T]) -> T:
         """Runs work in a thread when it is its turn; ends it with its request. Raises `TooOftenError` if too many
@@ -118,20 +144,31 @@ class Turns:
             stop.set()
             answer.add_done_callback(lambda late: late.exception())  # nobody waits for it, and asyncio would complain
 
-    async def _turn(self, caller: str) -> None:
-        """Waits for a place, and takes it."""
+    async def _turn(self, caller: str, gone: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Waits for a place, and takes it. Raises `ClosedRequestError` if `gone` ends first."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(turn)
         self._next()
+        if turn.done():
+            return
+        waits: set[asyncio.Future[None]] = {turn}
+        if gone is not None:
+            waits.add(asyncio.ensure_future(gone()))
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it had its turn just now
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not turn.done():
+                raise ClosedRequestError(_GONE)
+        except BaseException:
+            if turn.done():  # it had its turn just now
                 self._leave(caller)
-            elif turn in self._waiting.get(caller, ()):
+            else:
                 self._waiting[caller].remove(turn)
                 self._forget(caller)
             raise
+        finally:
+            for other in waits - {turn}:  # has ended before the request goes on: both read what the client sends
+                other.cancel()
+                await asyncio.wait({other})
 
     def _next(self) -> None:
         """Gives free places to those who wait."""
@@ -171,6 +208,13 @@ async def _over(request: Request, check: Check) -> None:
                     pass
             raise ClosedRequestError(_GONE)
         await check()
+
+
+def give_back(request: Request) -> None:
+    """Gives back the request's place in the event loop: from now on it has another one, or waits for events."""
+    place: Place | None = request.scope["state"].get("place")
+    if place:
+        place.give_back()
 
 
 async def _has_gone(request: Request) -> bool:
