@@ -1,6 +1,6 @@
 """What happens to every request, before and after its route: an id, limits, checks of its origin, its turn, safe
-headers, a count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own middleware
-costs a task for each request."""
+headers, a count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own
+middleware costs a task for each request."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, 
 from surefind.kb import KnowledgeBase
 from surefind.kb.completing import incomplete
 from surefind.running.cache import BoundedCache
+from surefind.running.cores import take_turns
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Findings, RequestedSearch, Searcher
 from surefind.serve.auth.caller import Caller
@@ -33,7 +34,7 @@ from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.search_workers import SearchWorkers, is_local
-from surefind.serve.http.turns import Turns, give_back
+from surefind.serve.http.turns import Turns, give_back_soon
 from surefind.settings.config import Settings
 from surefind.settings.serve import ServeSettings
 from surefind.types import Effort, SearchResult
@@ -115,7 +116,9 @@ class Service:
 
     async def work_apart(self, kind: Heavy, request: Request, caller: Caller, do: Callable[[], T]) -> T:
         """Runs work that costs more in a thread, apart from other requests. It ends with its request."""
-        give_back(request)
+        give_back_soon(request)
+        if kind == "answer":
+            do = self._reading_in_turns(caller, do)
         return await self._heavy[kind].run(request, caller.name, lambda: self.caller(request, "read"), do)
 
     async def search_apart(
@@ -137,8 +140,20 @@ class Service:
         self, request: Request, caller: Caller, pipeline: Pipeline, quote: bool, make: Callable[[], Iterator[T]]
     ) -> AsyncIterator[T]:
         """Does what `answer_apart` does, step by step."""
-        give_back(request)
-        return self._heavy[self._answering(pipeline, quote)].stream(caller.name, make)
+        give_back_soon(request)
+        kind = self._answering(pipeline, quote)
+        return self._heavy[kind].stream(caller.name, self._reading_in_turns(caller, make) if kind == "answer" else make)
+
+    def _reading_in_turns(self, caller: Caller, do: Callable[[], T]) -> Callable[[], T]:
+        """Returns work that takes a place of searches that read whenever a model of this machine reads. There are many
+        places for answers, since these wait for another server most of their time."""
+        loop, reading = asyncio.get_running_loop(), self._heavy["reading"]
+
+        def held() -> T:
+            take_turns(lambda: reading.hold(caller.name, loop))
+            return do()
+
+        return held
 
     def slowness(self, pipeline: Pipeline) -> int:
         """Returns a number that is higher if a pipeline has to wait for more."""
@@ -173,7 +188,9 @@ class Service:
     def name(self, request: Request) -> str:
         """Returns whose turn a request takes: the name that its key, token or session had when it was last let in, or
         the address if it never was. It reads no file and checks no signature; nobody is let in by it."""
-        name = self._names.get(_credential(request)) or f" {_address(request)}"  # no name of a caller begins with a blank
+        name = (
+            self._names.get(_credential(request)) or f" {_address(request)}"
+        )  # no name of a caller begins with a blank
         _caller.set(name)
         return name
 

@@ -15,16 +15,19 @@ import contextlib
 import threading
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from surefind.errors import SurefindError
-from surefind.running.workers import check_stopped, started
+from surefind.running.workers import awaited, check_stopped, started
 from surefind.serve.http.rate import LongRequests
 
 LOOK_SECONDS = 1.0
 """Seconds after which a request looks whether its caller is still let in."""
+HANDOVER_SECONDS = 0.25
+"""Seconds for which a request that waits elsewhere keeps its place in the event loop."""
 MAX_WAITING = 400
 """Requests of one kind that run or wait, of all callers."""
 MAX_STEPS = 100
@@ -121,6 +124,30 @@ class Turns:
             finally:
                 work.cancel()
 
+    @contextlib.contextmanager
+    def hold(self, caller: str, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """Holds a place in the block, in a thread that works in a place of another kind."""
+        ready: Future[None] = Future()
+        turn: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            turn.append(loop.create_task(self._turn(caller)))
+            turn[0].add_done_callback(lambda _: ready.set_result(None))
+
+        def end() -> None:
+            if turn[0].done() and not turn[0].cancelled():
+                self._leave(caller)
+            else:
+                turn[0].cancel()
+
+        try:
+            loop.call_soon_threadsafe(begin)
+            awaited(ready)
+            yield
+        finally:
+            with contextlib.suppress(RuntimeError):  # the server has stopped
+                loop.call_soon_threadsafe(end)
+
     async def run_plain(self, caller: str, do: Callable[[], T], request: Request | None = None) -> T:
         """Runs work in a thread when it is its turn. It is told to stop when nobody waits for it any more. With a
         request whose body has been read, it does not begin if the client has gone."""
@@ -210,11 +237,12 @@ async def _over(request: Request, check: Check) -> None:
         await check()
 
 
-def give_back(request: Request) -> None:
-    """Gives back the request's place in the event loop: from now on it has another one, or waits for events."""
+def give_back_soon(request: Request) -> None:
+    """Gives back the request's place in the event loop after `HANDOVER_SECONDS`: it has another one, or waits. Not at
+    once, so that who sends requests and closes their connections again and again cannot begin them all."""
     place: Place | None = request.scope["state"].get("place")
     if place:
-        place.give_back()
+        asyncio.get_running_loop().call_later(HANDOVER_SECONDS, place.give_back)
 
 
 async def _has_gone(request: Request) -> bool:
