@@ -25,9 +25,9 @@ from surefind import access
 from surefind.errors import SurefindError
 from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
-from surefind.serve.http.problems import CALLED_QUERY, LOG, OTHER_NAMES, problem, surefind_problem
+from surefind.serve.http.problems import CALLED_QUERY, CLOSED, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.serve.http.rate import LongRequests
-from surefind.serve.http.turns import Turns
+from surefind.serve.http.turns import ClosedRequestError, Turns
 from surefind.settings.serve import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -143,6 +143,8 @@ class Guard:
                         await self._app(scope, _limited(incoming, most), send)
         except TimeoutError:
             await send.otherwise(problem(504, "The request took too long.", request_id), scope, receive)
+        except ClosedRequestError:
+            send.status = CLOSED  # nobody reads an answer
         except SurefindError as error:
             await send.otherwise(surefind_problem(error, request_id), scope, receive)
         except Exception:
@@ -296,7 +298,8 @@ def _has_body(headers: Headers) -> bool:
 
 
 def _is_problem(message: Message) -> bool:
-    return Headers(raw=message["headers"]).get("content-type") == "application/problem+json"
+    about = Headers(raw=message["headers"]).get("content-type")
+    return about == "application/problem+json" and message["status"] != CLOSED  # which nobody reads
 
 
 def _limited(receive: Receive, most: int) -> Receive:

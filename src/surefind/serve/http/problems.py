@@ -32,14 +32,16 @@ from surefind.serve.http.turns import ClosedRequestError
 
 LOG = logging.getLogger("surefind.serve")
 _WAIT = {"Retry-After": "2"}
+CLOSED = 499
+"""The status of a request whose client has closed the connection."""
 _TITLES = {
     400: "Bad request", 401: "Not authenticated", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     409: "Conflict", 410: "Gone", 411: "Length required", 413: "Too large", 415: "Unsupported media type",
-    421: "Wrong host", 422: "Invalid request", 429: "Too many requests", 499: "Client closed the request",
+    421: "Wrong host", 422: "Invalid request", 429: "Too many requests", CLOSED: "Client closed the request",
     500: "Server error", 503: "Not ready", 504: "Timed out", 507: "Cannot be written",
 }  # fmt: skip
 _STATUS: list[tuple[type[SurefindError], int]] = [
-    (ClosedRequestError, 499),
+    (ClosedRequestError, CLOSED),
     (TooManyError, 429),
     (TooOftenError, 429),
     (NotAuthenticatedError, 401),
