@@ -122,6 +122,7 @@ class Asked:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(turns, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(turns, "HANDOVER_SECONDS", 0.01)
     home = Home(tmp_path, SETTINGS + TIMES)
     for n in range(3):
         home.write(f"docs/wires/{n:02}.md", f"# Wire {n}\n\nThe cutoff of wire{n} is {n} pm.\n")
@@ -342,7 +343,7 @@ def test_waiting_for_a_model_holds_no_search(server: Server, llm: LLMServer) -> 
     for n in range(10):
         found = server.ask("reader", "GET", f"/v1/search?query=cutoff of wire{n}&k=1&confidence=quick")
         assert found.status_code == 200 and found.json()["hits"]
-    assert server.waiting("answer") == 60
+    until(lambda: server.waiting("answer") == 60)
     for one in asked:
         one.leave()
     until(lambda: server.waiting("answer") == 0 and not server.service._heavy["answer"]._running)

@@ -100,11 +100,15 @@ class Guard:
         self._streams = LongRequests("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
         self._running = 0
         self._name = name
-        threads, queue = settings.threads, settings.queue
-        waiting = max(1, queue // 2)  # nobody fills the queue
-        self._turns = Turns("requests", threads + 1, max(1, threads // 2), "queue", waiting)
-        self._searches = Turns("searches", 4 * threads, 2 * threads, "queue", waiting)
-        self._checks = Turns("health checks", threads, 1, "queue", waiting)
+        threads = settings.threads
+        self._turns = self._places("requests that wait", threads + 1, max(1, threads // 2))
+        self._searches = self._places("searches that wait", 4 * threads, 2 * threads)
+        self._checks = self._places("health checks that wait", threads, 1)
+
+    def _places(self, what: str, places: int, share: int) -> Turns:
+        """Returns places in the event loop. Nobody fills the queue: one caller may have half of it."""
+        queue = self._settings.queue
+        return Turns(what, places, share, "queue", max(1, queue // 2), queue)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

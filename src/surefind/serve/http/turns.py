@@ -58,12 +58,14 @@ class Place:
 class Turns:
     """The places of one kind of work."""
 
-    def __init__(self, what: str, places: int, share: int, setting: str, per_caller: int) -> None:
+    def __init__(
+        self, what: str, places: int, share: int, setting: str, per_caller: int, in_all: int = MAX_WAITING
+    ) -> None:
         """`what` names the requests in messages: `uploads`. One caller has at most `share` places, and at most
-        `per_caller` requests that run or wait: the value of `setting`."""
+        `per_caller` requests that run or wait: the value of `setting`. All callers have at most `in_all`."""
         self._number = places
         self._share = share
-        self._requests = LongRequests(what, setting, per_caller, max(MAX_WAITING, per_caller))
+        self._requests = LongRequests(what, setting, per_caller, max(in_all, per_caller))
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._turns = 0
@@ -73,14 +75,14 @@ class Turns:
     @contextlib.asynccontextmanager
     async def take(self, caller: str, gone: Callable[[], Awaitable[None]]) -> AsyncIterator[Place]:
         """Holds a place in the block, or until it is given back. Raises `ClosedRequestError` if `gone` ends before it
-        is the caller's turn, and `TooOftenError` if too many of its requests run or wait."""
+        is the caller's turn, and `TooOftenError` if too many of its requests wait."""
         with self._requests.held_by(caller):
             await self._turn(caller, gone)
-            place = Place(lambda: self._leave(caller))
-            try:
-                yield place
-            finally:
-                place.give_back()
+        place = Place(lambda: self._leave(caller))
+        try:
+            yield place
+        finally:
+            place.give_back()
 
     async def run(self, request: Request, caller: str, check: Check, do: Callable[[], T]) -> T:
         """Runs work in a thread when it is its turn; ends it with its request. Raises `TooOftenError` if too many
