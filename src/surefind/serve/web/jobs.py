@@ -63,4 +63,4 @@ def _after(job: Job) -> str:
 
 
 def _seconds(job: Job) -> int:
-    return round((job.ended or time.time()) - job.began)
+    return max(0, round((job.ended or time.time()) - job.began))  # the clock may have been set back
