@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def test_server_goes_on_when_the_clock_is_set_back(tmp_path: Path, monkeypatch: 
             assert "4 pm" in programs.get("/v1/search?query=alpha").json()["hits"][0]["text"]
             offset[0] = -3 * HOUR
             shown = people.get(f"/jobs/{job}").text
-            assert ">0 s<" in shown, "no job took less than no time"
+            assert not re.search(r">-[0-9]+ s<", shown)
             assert people.post("/sign-in", data={"key": key}).status_code == 303
             assert people.get("/drafts").status_code == 200
             offset[0] = 25 * HOUR
