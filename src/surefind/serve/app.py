@@ -49,8 +49,8 @@ def create_app(
     agents = _agents(service)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(_begin(service))
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_begin(service, app))
         yield
         warming.cancel()
         if agents:
@@ -80,8 +80,9 @@ def create_app(
     return Guard(app, chosen, hosts, upload, service.metrics, present, seconds, service.caller, service.name)
 
 
-async def _begin(service: Service) -> None:
+async def _begin(service: Service, app: FastAPI) -> None:
     await service.work(service.warm)
+    await service.work(app.openapi)  # is kept; it takes a second, in which the event loop would answer nobody
     await service.complete()
 
 
