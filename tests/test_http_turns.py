@@ -436,19 +436,12 @@ def test_pages_are_rendered_in_threads(server: Server, monkeypatch: pytest.Monke
 def test_models_of_this_machine_read_in_turns_also_for_answers(server: Server, llm: LLMServer) -> None:
     """Many answers wait for a language model at once, and only as many read passages as there are places for that."""
     use_model(server, llm)
-    reading, most, slow = server.service._heavy["reading"], [0], Slow()
-    score = OnnxCrossEncoder.score
-
-    def watched(*given: Any, **more: Any) -> Any:
-        most.append(reading._running.total())
-        return score(*given, **more)
-
+    reading, slow = server.service._heavy["reading"], Slow()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(OnnxCrossEncoder, "_run", lambda *_: slow() or 0.0)
-        patch.setattr(OnnxCrossEncoder, "score", watched)
         asked = [Asked(server, "mallory", "POST", "/v1/ask", f'{{"query": "cutoff {n}?"}}') for n in range(6)]
-        until(lambda: len(most) == 7)
         slow.wait(slow.begun)
+        until(lambda: len(reading._waiting.get("mallory", ())) == 6 - reading._share)
         assert not llm.bodies and dict(reading._running) == {"mallory": reading._share}
         found = server.ask("reader", "GET", "/v1/search?query=cutoff&k=1")
         assert found.status_code == 200

@@ -14,7 +14,7 @@ import gc
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -37,9 +37,16 @@ def usable_cores() -> int:
     return max(1, bound if allowed is None else min(bound, allowed))
 
 
-def all_cores() -> AbstractContextManager[object]:
-    """Returns what a model holds while it keeps all cores busy: nothing, unless `take_turns` was called."""
-    return _hold.get()()
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """Holds, in the block, what this thread has to while it keeps all cores busy: nothing, unless `take_turns` was
+    called. A block inside it holds nothing more."""
+    with _hold.get()():
+        before = _hold.set(nullcontext)
+        try:
+            yield
+        finally:
+            _hold.reset(before)
 
 
 def take_turns(hold: Hold) -> None:
