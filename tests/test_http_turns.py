@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jinja2
 import pytest
 import uvicorn
 from starlette.requests import Request
@@ -24,6 +27,7 @@ from llm_server import LLMServer
 from surefind.desk import difference as desk_difference
 from surefind.desk import difference as differences
 from surefind.errors import SourceError
+from surefind.inference.cross_encoder import OnnxCrossEncoder
 from surefind.kb import KnowledgeBase
 from surefind.llm.settings import LLMSettings
 from surefind.prompts.values import Message
@@ -37,6 +41,7 @@ from surefind.services import LocalServices
 from surefind.settings.serve import Oidc
 from surefind.write import children
 from surefind.write.reading import Reading
+from test_route_matrix import routes
 
 PATIENCE = 20.0
 """Seconds that a test waits for what should come at once."""
@@ -67,8 +72,8 @@ class Slow:
 class Server:
     """A real server on the loopback, in a thread of this process."""
 
-    def __init__(self, url: str, kb: KnowledgeBase, keys: dict[str, str], service: Any) -> None:
-        self.url, self.kb, self.keys, self.service = url, kb, keys, service
+    def __init__(self, url: str, kb: KnowledgeBase, keys: dict[str, str], app: Any) -> None:
+        self.url, self.kb, self.keys, self.app, self.service = url, kb, keys, app, app.state.service
 
     def client(self, name: str) -> httpx.Client:
         headers = {"Authorization": f"Bearer {self.keys[name]}"}
@@ -122,6 +127,7 @@ class Asked:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setattr(turns, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(turns, "HANDOVER_SECONDS", 0.01)
     home = Home(tmp_path, SETTINGS + TIMES)
     for n in range(3):
         home.write(f"docs/wires/{n:02}.md", f"# Wire {n}\n\nThe cutoff of wire{n} is {n} pm.\n")
@@ -132,7 +138,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
         keys = {name: Keys(kb.data).create(name, scopes)[1] for name, scopes in SCOPES.items()}
         app: Any = create_app(kb)
         with serving(app) as url:
-            yield Server(url, kb, keys, app._app.state.service)
+            yield Server(url, kb, keys, app._app)
 
 
 @contextlib.contextmanager
@@ -342,7 +348,7 @@ def test_waiting_for_a_model_holds_no_search(server: Server, llm: LLMServer) -> 
     for n in range(10):
         found = server.ask("reader", "GET", f"/v1/search?query=cutoff of wire{n}&k=1&confidence=quick")
         assert found.status_code == 200 and found.json()["hits"]
-    assert server.waiting("answer") == 60
+    until(lambda: server.waiting("answer") == 60)
     for one in asked:
         one.leave()
     until(lambda: server.waiting("answer") == 0 and not server.service._heavy["answer"]._running)
@@ -393,6 +399,109 @@ def test_same_question_is_asked_again_if_its_first_client_leaves(llm: LLMServer)
     with pytest.raises(StoppedError):
         first.result(PATIENCE)
     assert second.result(PATIENCE) == "fine"
+
+
+def test_pages_are_rendered_in_threads(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the event loop, other requests would wait for them. The routes are those of the application."""
+    rendered: dict[str, bool] = {}
+    render = jinja2.Template.render
+
+    def watched(template: jinja2.Template, *given: Any, **values: Any) -> str:
+        with contextlib.suppress(RuntimeError):
+            rendered[str(template.name)] = bool(asyncio.get_running_loop())
+        rendered.setdefault(str(template.name), False)
+        return render(template, *given, **values)
+
+    monkeypatch.setattr(jinja2.Template, "render", watched)
+    names = {"document_id": "wires/01.md", "number": server.draft("mallory"), "name": "staff"}
+    query = "query=cutoff&document=wires/01.md&path=x&revision=1&write=1"
+    with server.client("boss") as client:
+        for route in routes(server.app):
+            if "GET" in (route.methods or ()) and not route.path.startswith("/v1"):
+                path = re.sub(r"{(\w+)[^}]*}", lambda match: str(names.get(match[1], "none")), route.path)
+                for headers in ({"accept": "text/html"}, {"hx-request": "true"}):
+                    client.get(f"{path}?{query}", headers=headers)
+                    client.get(path, headers=headers)
+    forms: dict[str, dict[str, Any]] = {
+        "/sign-in": {"key": "wrong"}, "/drafts/new": {"text": "x"}, "/drafts/preview": {"text": "x"},
+        "/drafts/chunks": {"text": "x"}, "/settings": {"text": "[", "mark": "0"}, "/settings/keys": {"name": "new"},
+        f"/drafts/{names['number']}/save": {"revision": 9, "text": "x"},
+    }  # fmt: skip
+    for path, form in forms.items():
+        server.ask("boss", "POST", path, data=form, headers={"accept": "text/html"})
+    assert len(rendered) > 25
+    assert not [name for name, in_loop in rendered.items() if in_loop]
+
+
+def test_models_of_this_machine_read_in_turns_also_for_answers(server: Server, llm: LLMServer) -> None:
+    """Many answers wait for a language model at once, and only as many read passages as there are places for that."""
+    use_model(server, llm)
+    reading, slow = server.service._heavy["reading"], Slow()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OnnxCrossEncoder, "_run", lambda *_: slow() or 0.0)
+        asked = [Asked(server, "mallory", "POST", "/v1/ask", f'{{"query": "cutoff {n}?"}}') for n in range(6)]
+        slow.wait(slow.begun)
+        until(lambda: len(reading._waiting.get("mallory", ())) == 6 - reading._share)
+        assert not llm.bodies and dict(reading._running) == {"mallory": reading._share}
+        found = server.ask("reader", "GET", "/v1/search?query=cutoff&k=1")
+        assert found.status_code == 200
+        for one in asked:
+            one.leave()
+        until(lambda: not reading._running and not reading._waiting)
+
+
+def test_place_is_held_by_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that is stopped while it waits gives its place back."""
+
+    async def go() -> tuple[int, int]:
+        places, loop, slow = turns.Turns("searches", 1, 1, "queue", 5), asyncio.get_running_loop(), Slow()
+
+        def hold() -> None:
+            with places.hold("ada", loop):
+                slow()
+
+        stops = [threading.Event() for _ in range(2)]
+        futures = [started(hold, stop) for stop in stops]
+        await asyncio.to_thread(slow.wait, slow.begun)
+        for stop in reversed(stops):
+            stop.set()
+        ends = await asyncio.gather(*map(asyncio.wrap_future, futures), return_exceptions=True)
+        assert all(isinstance(end, StoppedError) for end in ends)
+        await asyncio.sleep(0.05)
+        return places._running.total(), len(places._waiting)
+
+    assert asyncio.run(go()) == (0, 0)
+
+
+def test_event_loop_gets_the_lock_of_python_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sys.getswitchinterval()
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    try:
+        listening.serve(None, listening.bind("127.0.0.1", 0), lambda: None, 1)
+        assert sys.getswitchinterval() < 0.001
+    finally:
+        sys.setswitchinterval(before)
+
+
+def test_turn_is_that_of_the_caller_however_it_signs_in(server: Server) -> None:
+    """By key or by session; who was never let in has the turn of the address, whatever they claim."""
+    name = server.service.name
+
+    def request(**headers: str) -> Request:
+        given = [(key.encode(), value.encode()) for key, value in headers.items()]
+        return Request({"type": "http", "headers": given, "client": ("10.0.0.7", 1)})
+
+    bearer = f"Bearer {server.keys['rita']}"
+    assert name(request(authorization=bearer)) == " 10.0.0.7"
+    assert server.ask("rita", "GET", "/v1/jobs").status_code == 200
+    assert name(request(authorization=bearer)) == "rita"
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        client.post("/sign-in", data={"key": server.keys["bob"]})
+        client.get("/drafts")
+        cookie = f"surefind_session={client.cookies['surefind_session']}"
+    assert name(request(cookie=cookie)) == "bob"
+    forged = cookie[:-1] + ("a" if cookie[-1] != "a" else "b")
+    assert name(request(cookie=forged)) == name(request(authorization=bearer + "x")) == " 10.0.0.7"
 
 
 def test_known_tokens_need_no_network() -> None:

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("ray", reason="surefind[ray] is not installed: make ray")
 
 import ray_helpers
-from helpers import Home
+from helpers import WORDS, Home
 from ray_helpers import Cluster, kill
 from surefind.access import Access
 from surefind.errors import MissingPartError, StoreError
@@ -103,6 +103,27 @@ def test_killed_node_loses_and_duplicates_nothing(home: Home, cluster: Cluster, 
         assert len(ids) == len(set(ids))
     finally:
         cluster.second = cluster.add_node()
+
+
+def test_hostile_documents_cost_a_node_what_they_cost_here(home: Home, cluster: Cluster, tmp_path: Path) -> None:
+    """Each is stopped by its own limits in a process of the node, and the others are read."""
+    hostile = {
+        "slow.md": ">" * 20 + "a\n" + "a\n" * 1_000_000,
+        "front.md": "---\na: " + "[" * 40_000 + "\n---\n# Front\n\nText.\n",
+        "aliases.md": "---\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n---\n# Aliases\n\nText.\n",
+        "rows.jsonl": '{"_id": "1", "text": "a", "metadata": {"a": ' + "[" * 900 + "]" * 900 + "}}",
+        "x\u202e.md": "# Odd name\n\nText.\n",
+    }
+    for one in (alone := Home(tmp_path / "alone")), home:
+        one.configure(WORDS + "[sync]\nmax_seconds = 4\n")
+        written(one, 10)
+        for name, text in hostile.items():
+            one.write(f"docs/{name}", text)
+    home.sync("docs", ray=cluster.address)
+    alone.sync("docs")
+    there, here = state(home), state(alone)
+    assert there == here
+    assert any("max_seconds" in reason for _, reason in here[2])  # type: ignore[attr-defined]
 
 
 def test_node_with_another_version_is_named(home: Home, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

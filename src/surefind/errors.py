@@ -19,7 +19,8 @@
     │   ├── CorruptIndexError      the checksum of an index or a model does not match
     │   ├── ClosedError            the knowledge base was closed by this program
     │   ├── DamagedError           the catalogue or the desk is damaged; the message says how to recover
-    │   └── DiskFullError          the disk is full; nothing was lost
+    │   ├── DiskFullError          the disk is full; nothing was lost
+    │   └── DeniedError            this user may not write there, or the disk is read-only; nothing was lost
     ├── ForbiddenError             the caller is known and may not do this
     ├── RefusedError               a server answered a request with an error; `status` is its HTTP status
     ├── AnswerError                a language model's answer cannot be used
@@ -139,6 +140,10 @@ class DiskFullError(StoreError):
     pass
 
 
+class DeniedError(StoreError):
+    pass
+
+
 class ForbiddenError(SurefindError):
     pass
 
@@ -176,8 +181,18 @@ def is_full(error: Exception, folder: Path | None = None) -> bool:
     return full or bool(_SHORT_WRITE.search(str(error)))
 
 
-def is_denied(error: Exception) -> bool:
-    """Whether the error means that this user may not write there: wrong permissions, or a read-only disk."""
+def is_denied(error: Exception, folder: Path | None = None) -> bool:
+    """Whether the error means that this user may not write there: wrong permissions, or a read-only disk. When the
+    kernel makes a disk read-only while a file is open, SQLite says "disk I/O error", as for a damaged file; so then it
+    is tried whether `folder` can be written to."""
+    if "disk I/O error" in str(error) and folder is not None:
+        import tempfile  # here, because every command imports this module
+
+        try:
+            with tempfile.TemporaryFile(dir=folder):
+                return False
+        except OSError as tried:
+            return is_denied(tried)
     denied = getattr(error, "errno", None) in (errno.EACCES, errno.EPERM, errno.EROFS)
     return denied or "readonly database" in str(error)
 

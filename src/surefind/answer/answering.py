@@ -11,7 +11,9 @@ graph.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
+from surefind.abilities import declared
 from surefind.access import Access
 from surefind.answer.overview import asks_globally, told
 from surefind.answer.quoting import quote as quote_from
@@ -19,6 +21,7 @@ from surefind.answer.values import Answer, AnswerStep, Cited
 from surefind.answer.written import write
 from surefind.errors import MissingPartError, SurefindError, UsageError
 from surefind.kb import KnowledgeBase
+from surefind.running.cores import all_cores
 from surefind.search.extent import Extent
 from surefind.search.pipeline import Pipeline
 from surefind.types import SearchResult
@@ -65,9 +68,11 @@ def steps(
     least = kb.settings.min_confidence if min_confidence is None else min_confidence
     searched = kb.pipeline(pipeline)
     passages = _GLOBAL_PASSAGES if asks_globally(searched) and not quotes else PASSAGES
-    result = kb.search(
-        query, access, passages, searched, extent=_EXTENT, min_confidence=0 if quotes else least, confidence="read"
-    )
+    here = all(declared(stage).runs_here for stage in (*searched.retrieve, *searched.rerank))
+    with all_cores() if here else nullcontext():
+        result = kb.search(
+            query, access, passages, searched, extent=_EXTENT, min_confidence=0 if quotes else least, confidence="read"
+        )
     yield AnswerStep("search", result)
     made = _quoted(result, least) if quotes else _written(kb, result, model, least, searched, access)
     for sentence in made.sentences:

@@ -19,7 +19,7 @@ from surefind.errors import SurefindError
 from surefind.inference.encoder import open_session
 from surefind.inference.folder import OnnxFolder
 from surefind.inference.pairs import PairTokenizer, title_of
-from surefind.running.cores import usable_cores
+from surefind.running.cores import all_cores, usable_cores
 from surefind.running.workers import Workers
 from surefind.types import Chunk, Floats
 
@@ -53,7 +53,7 @@ class OnnxCrossEncoder:
 
         order = range(len(passages)) if end is not None else _longest_first(passages)
         scores = np.full(len(passages), np.nan)
-        with Workers(usable_cores()) as workers:
+        with all_cores(), Workers(usable_cores()) as workers:
             for i, score in zip(order, workers.map(one, order), strict=True):
                 scores[i] = np.nan if score is None else score
         late = np.isnan(scores)

@@ -1,4 +1,5 @@
-"""What this process takes of the machine: its cores, which may be fewer than the machine has, and time for garbage.
+"""What this process takes of the machine: its cores, which may be fewer than the machine has, for whom, and time for
+garbage.
 
 `os.cpu_count()` counts the machine's cores. A process may be bound to some of them (`taskset`), and a container may
 have a quota of CPU time: threads beyond that only wait for each other.
@@ -12,7 +13,9 @@ import atexit
 import gc
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -22,6 +25,9 @@ _GARBAGE = 50_000
 """New objects after which Python looks for unused ones. A command on 100,000 files makes millions that stay, and its
 default of 700 takes a tenth of the time."""
 
+Hold = Callable[[], AbstractContextManager[object]]
+_hold: ContextVar[Hold] = ContextVar("hold", default=nullcontext)
+
 
 @cache
 def usable_cores() -> int:
@@ -29,6 +35,23 @@ def usable_cores() -> int:
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     allowed = quota()
     return max(1, bound if allowed is None else min(bound, allowed))
+
+
+@contextmanager
+def all_cores() -> Iterator[None]:
+    """Holds, in the block, what this thread has to while it keeps all cores busy: nothing, unless `take_turns` was
+    called. A block inside it holds nothing more."""
+    with _hold.get()():
+        before = _hold.set(nullcontext)
+        try:
+            yield
+        finally:
+            _hold.reset(before)
+
+
+def take_turns(hold: Hold) -> None:
+    """Lets this thread hold something whenever it keeps all cores busy: a place for which callers take turns."""
+    _hold.set(hold)
 
 
 def collect_less() -> None:

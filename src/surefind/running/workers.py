@@ -17,14 +17,16 @@ a child process.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
+from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 from weakref import WeakSet
 
 Item = TypeVar("Item")
@@ -32,6 +34,8 @@ Result = TypeVar("Result")
 
 _MOMENT = 0.5
 """Seconds to wait for running work after Ctrl-C."""
+_IDLE_SECONDS = 10.0
+"""Seconds that a thread waits for more work before it ends."""
 _abandoned: WeakSet[threading.Thread] = WeakSet()
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
@@ -131,8 +135,8 @@ def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
 
 
 def started(work: Callable[[], Result], stop: threading.Event | None = None) -> Future[Result]:
-    """Starts work in a thread of its own, and returns its future result. When `stop` is set, the work ends with
-    `StoppedError` where it next calls `check_stopped`."""
+    """Starts work in a thread that does nothing else meanwhile, and returns its future result. When `stop` is set, the
+    work ends with `StoppedError` where it next calls `check_stopped`."""
     future: Future[Result] = Future()
 
     def run() -> None:
@@ -143,5 +147,48 @@ def started(work: Callable[[], Result], stop: threading.Event | None = None) -> 
         except BaseException as error:
             future.set_exception(error)
 
-    threading.Thread(target=copy_context().run, args=(run,), daemon=True).start()
+    context = copy_context()
+    _Idle.give(lambda: context.run(run))
     return future
+
+
+class _Idle(threading.Thread):
+    """A thread that waits for the next work. To start a thread takes until the system has run it, and on a busy machine
+    the event loop of a server would wait for that at each request."""
+
+    waiting: ClassVar[deque[_Idle]] = deque()
+    process: ClassVar[int] = os.getpid()
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+
+    @classmethod
+    def give(cls, work: Callable[[], None]) -> None:
+        """Lets the thread that waits for the shortest time do some work, or a new one."""
+        if cls.process != os.getpid():  # a fork has none of the threads
+            cls.process, cls.waiting = os.getpid(), deque()
+        try:
+            thread = cls.waiting.pop()
+        except IndexError:
+            thread = cls()
+            thread.start()
+        thread._work.put(work)
+
+    def run(self) -> None:
+        with contextlib.suppress(Empty):
+            self._work.get()()
+            while True:
+                self.waiting.append(self)
+                self._next()()
+
+    def _next(self) -> Callable[[], None]:
+        """Returns the next work. Raises `Empty` if none came for a while."""
+        try:
+            return self._work.get(timeout=_IDLE_SECONDS)
+        except Empty:
+            try:
+                self.waiting.remove(self)
+            except ValueError:  # it was given work just now
+                return self._work.get()
+            raise

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
+from typing import Any
 
 from anyio import to_thread
 from fastapi import FastAPI
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -47,8 +49,8 @@ def create_app(
     agents = _agents(service)
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        warming = asyncio.create_task(_begin(service))
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_begin(service, app))
         yield
         warming.cancel()
         if agents:
@@ -70,11 +72,17 @@ def create_app(
     handle_problems(app)
     hosts = {*LOOPBACK, *chosen.allowed_hosts} if service.gatekeeper.is_open else set(chosen.allowed_hosts)
     upload = int(kb.settings.limits.file_mb * 1e6)
-    return Guard(app, chosen, hosts, upload, service.metrics, as_page, kb.settings.limits.seconds, service.caller)
+
+    async def present(*about: Any) -> Response:
+        return await service.work(lambda: as_page(*about))
+
+    seconds = kb.settings.limits.seconds
+    return Guard(app, chosen, hosts, upload, service.metrics, present, seconds, service.caller, service.name)
 
 
-async def _begin(service: Service) -> None:
+async def _begin(service: Service, app: FastAPI) -> None:
     await service.work(service.warm)
+    await service.work(app.openapi)  # is kept; it takes a second, in which the event loop would answer nobody
     await service.complete()
 
 

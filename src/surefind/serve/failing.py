@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from typing import NoReturn
 
-from surefind.errors import DiskFullError, StoreError, denied_message, is_denied, is_full
+from surefind.errors import DeniedError, DiskFullError, StoreError, denied_message, is_denied, is_full
 from surefind.running.workers import still_working
 
 INTERRUPTED = 130
@@ -21,7 +21,7 @@ def explained(error: OSError | sqlite3.Error) -> StoreError | None:
             f"The disk is full ({error}). Existing data is intact; free some space and run the command again."
         )
     if is_denied(error):
-        return StoreError(denied_message(error))
+        return DeniedError(denied_message(error))
     if isinstance(error, OSError) and error.errno is not None:
         where = error.filename or "A file"
         return StoreError(f"{where} cannot be used ({error.strerror}). Check the disk, and run the command again.")

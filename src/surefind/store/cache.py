@@ -169,4 +169,4 @@ class Cache:
 
 def _is_damage(error: sqlite3.DatabaseError, folder: Path) -> bool:
     busy = isinstance(error, sqlite3.OperationalError) and ("locked" in str(error) or "disk I/O error" in str(error))
-    return not (busy or is_full(error, folder) or is_denied(error))
+    return not (busy or is_full(error, folder) or is_denied(error, folder))

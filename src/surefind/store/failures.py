@@ -8,7 +8,16 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from surefind.errors import DamagedError, DiskFullError, LockedError, StoreError, denied_message, is_denied, is_full
+from surefind.errors import (
+    DamagedError,
+    DeniedError,
+    DiskFullError,
+    LockedError,
+    StoreError,
+    denied_message,
+    is_denied,
+    is_full,
+)
 
 
 @contextlib.contextmanager
@@ -30,8 +39,8 @@ def explained(
             f"The disk that holds {data} is full. Everything indexed before is intact. "
             "Free some space and run the command again; it continues where it stopped."
         )
-    if is_denied(error) or _cannot_open(error):
-        return StoreError(denied_message(error, data))
+    if is_denied(error, data) or _cannot_open(error):
+        return DeniedError(denied_message(error, data))
     if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
         return LockedError(f"{what or f'The catalogue in {data}'} is in use by another program ({error}). Try again.")
     if isinstance(error, sqlite3.DatabaseError):

@@ -71,10 +71,12 @@ class Sessions:
         if cookie is None or place is None:
             return None
         try:
-            decrypted = _cipher(cookie).decrypt((self._folder / place).read_bytes(), ttl=LASTS)
+            sealed = (self._folder / place).read_bytes()
+            decrypted = _cipher(cookie).decrypt(sealed)
+            begun = _cipher(cookie).extract_timestamp(sealed)
         except (OSError, InvalidToken):  # there is none, it has ended, or the file is damaged
             return None
-        return f"Bearer {decrypted.decode()}"
+        return f"Bearer {decrypted.decode()}" if _holds(begun) else None
 
     def end(self, cookie: str | None) -> None:
         """Ends a session, if there is one."""
@@ -100,11 +102,16 @@ def _end_oldest(folder: Path, most: int) -> None:
     for entry in os.scandir(folder):
         with contextlib.suppress(OSError):  # another thread has deleted it
             begun.append((entry.stat().st_mtime, entry.path))
-    late = time.time() - LASTS
     for at, (when, path) in enumerate(sorted(begun)):
-        if when < late or len(begun) - at > most:
+        if not _holds(when) or len(begun) - at > most:
             with contextlib.suppress(OSError):
                 Path(path).unlink()
+
+
+def _holds(begun: float) -> bool:
+    """Returns whether a session that began then has not ended. It may have begun later than now: the clock of a machine
+    is set back sometimes, which must not sign everybody out."""
+    return abs(time.time() - begun) < LASTS
 
 
 def _place(cookie: str | None) -> Path | None:

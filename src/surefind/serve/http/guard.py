@@ -1,6 +1,6 @@
-"""What happens to every request, before and after its route: an id, limits, checks of its origin, safe headers, a
-count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own middleware
-costs a task for each request."""
+"""What happens to every request, before and after its route: an id, limits, checks of its origin, its turn, safe
+headers, a count; and who calls, before a body is read or a stream begins. It is plain ASGI, because Starlette's own
+middleware costs a task for each request."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import random
 import re
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
@@ -24,8 +25,9 @@ from surefind import access
 from surefind.errors import SurefindError
 from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
-from surefind.serve.http.problems import CALLED_QUERY, LOG, OTHER_NAMES, problem, surefind_problem
+from surefind.serve.http.problems import CALLED_QUERY, CLOSED, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.serve.http.rate import LongRequests
+from surefind.serve.http.turns import ClosedRequestError, Turns
 from surefind.settings.serve import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -58,11 +60,16 @@ _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)"
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
 _UNASKED = (404, 405, 422)
 """Errors of requests for which no route asked who calls."""
-Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Response]
+Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Awaitable[Response]]
 """Shows an error on a page: what the error is, the address that was asked for, whether a fragment was, who asked."""
 AsPage = Callable[[dict[str, Any]], Awaitable[Response]]
 Admit = Callable[[Request, access.Scope], Awaitable[auth.Caller]]
 """Returns who calls; raises an error if the caller is unknown, lacks the scope or calls too often."""
+Name = Callable[[Request], str]
+"""Returns whose turn a request takes, without asking whether the caller is let in."""
+_SEARCH = "/v1/search"
+_KEPT_BYTES = 1 << 16
+"""Bytes of a body that are kept while its request waits for its turn, at most."""
 
 
 class Guard:
@@ -78,6 +85,7 @@ class Guard:
         present: Present,
         reading: float,
         admit: Admit,
+        name: Name,
     ) -> None:
         """`upload` is the largest size of an uploaded file in bytes, and `reading` the seconds that reading it may
         take."""
@@ -91,6 +99,16 @@ class Guard:
         self._admit = admit
         self._streams = LongRequests("streams", "streams_per_caller", settings.streams_per_caller, settings.streams)
         self._running = 0
+        self._name = name
+        threads = settings.threads
+        self._turns = self._places("requests that wait", threads + 1, max(1, threads // 2))
+        self._searches = self._places("searches that wait", 4 * threads, 2 * threads)
+        self._checks = self._places("health checks that wait", threads, 1)
+
+    def _places(self, what: str, places: int, share: int) -> Turns:
+        """Returns places in the event loop. Nobody fills the queue: one caller may have half of it."""
+        queue = self._settings.queue
+        return Turns(what, places, share, "queue", max(1, queue // 2), queue)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -122,16 +140,28 @@ class Guard:
         patience = self._patience(scope)
         try:
             async with asyncio.timeout(patience):
-                with await self._admission(scope, headers):
-                    await self._app(scope, _limited(receive, most), send)
+                incoming = _Incoming(receive)
+                async with self._turns_of(scope).take(self._name(Request(scope)), incoming.gone) as place:
+                    scope["state"]["place"] = place
+                    with await self._admission(scope, headers):
+                        await self._app(scope, _limited(incoming, most), send)
         except TimeoutError:
             await send.otherwise(problem(504, "The request took too long.", request_id), scope, receive)
+        except ClosedRequestError:
+            send.status = CLOSED  # nobody reads an answer
         except SurefindError as error:
             await send.otherwise(surefind_problem(error, request_id), scope, receive)
         except Exception:
             LOG.exception("request %s failed", request_id)
             detail = "The server could not answer. Its log has the reason under this request id."
             await send.otherwise(problem(500, detail, request_id), scope, receive)
+
+    def _turns_of(self, scope: Scope) -> Turns:
+        """Returns the places in the event loop. Searches and health checks have their own, so that neither waits behind
+        the pages of the same caller."""
+        if scope["path"] == _ALIVE:
+            return self._checks
+        return self._searches if scope["path"] == _SEARCH else self._turns
 
     async def _admission(self, scope: Scope, headers: Headers) -> AbstractContextManager[None]:
         """Finds out who calls before a body is read, anything is changed or a stream begins: a stranger costs neither
@@ -152,7 +182,7 @@ class Guard:
         asked = scope["path"] + (f"?{query}" if query else "") if scope["method"] == "GET" else "/"
 
         async def shown(error: dict[str, Any]) -> Response:
-            return self._present(error, asked, fragment, await self._visitor(scope, error["status"]))
+            return await self._present(error, asked, fragment, await self._visitor(scope, error["status"]))
 
         return shown
 
@@ -236,6 +266,27 @@ class _Counted:
             await response(scope, receive, self)
 
 
+class _Incoming:
+    """What a client sends. While a request waits for its turn, it is read only as far as it takes to learn that the
+    client has gone."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._kept: deque[Message] = deque()
+
+    async def __call__(self) -> Message:
+        return self._kept.popleft() if self._kept else await self._receive()
+
+    async def gone(self) -> None:
+        """Ends when the client has closed the connection. The end of a longer body is not waited for."""
+        size = 0
+        while (message := await self._receive())["type"] != "http.disconnect":
+            self._kept.append(message)
+            size += len(message.get("body", b""))
+            if size > _KEPT_BYTES:
+                await asyncio.Event().wait()
+
+
 def wants_fragment(headers: Headers) -> bool:
     """Returns whether htmx asks for a part of the page that is open. When a visitor goes back to a page that it does
     not remember, it asks for all of that page."""
@@ -251,7 +302,8 @@ def _has_body(headers: Headers) -> bool:
 
 
 def _is_problem(message: Message) -> bool:
-    return Headers(raw=message["headers"]).get("content-type") == "application/problem+json"
+    about = Headers(raw=message["headers"]).get("content-type")
+    return about == "application/problem+json" and message["status"] != CLOSED  # which nobody reads
 
 
 def _limited(receive: Receive, most: int) -> Receive:

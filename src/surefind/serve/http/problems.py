@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -13,6 +14,8 @@ from starlette.responses import JSONResponse, Response
 from surefind.errors import (
     BudgetError,
     ConflictError,
+    DeniedError,
+    DiskFullError,
     ForbiddenError,
     GateError,
     LockedError,
@@ -26,20 +29,23 @@ from surefind.errors import (
 from surefind.redact import without_folders
 from surefind.serve.auth.caller import NotAuthenticatedError, UnwritableError
 from surefind.serve.auth.gatekeeper import TooManyError
+from surefind.serve.failing import explained
 from surefind.serve.http.rate import TooOftenError
 from surefind.serve.http.search_workers import LostWorkerError
 from surefind.serve.http.turns import ClosedRequestError
 
 LOG = logging.getLogger("surefind.serve")
 _WAIT = {"Retry-After": "2"}
+CLOSED = 499
+"""The status of a request whose client has closed the connection."""
 _TITLES = {
     400: "Bad request", 401: "Not authenticated", 403: "Forbidden", 404: "Not found", 405: "Method not allowed",
     409: "Conflict", 410: "Gone", 411: "Length required", 413: "Too large", 415: "Unsupported media type",
-    421: "Wrong host", 422: "Invalid request", 429: "Too many requests", 499: "Client closed the request",
+    421: "Wrong host", 422: "Invalid request", 429: "Too many requests", CLOSED: "Client closed the request",
     500: "Server error", 503: "Not ready", 504: "Timed out", 507: "Cannot be written",
 }  # fmt: skip
 _STATUS: list[tuple[type[SurefindError], int]] = [
-    (ClosedRequestError, 499),
+    (ClosedRequestError, CLOSED),
     (TooManyError, 429),
     (TooOftenError, 429),
     (NotAuthenticatedError, 401),
@@ -55,10 +61,17 @@ _STATUS: list[tuple[type[SurefindError], int]] = [
     (MissingPartError, 503),
     (LostWorkerError, 503),
     (UnwritableError, 507),
+    (DiskFullError, 507),
+    (DeniedError, 507),
 ]
 _READY = "The knowledge base is not ready for this request. Try again soon."
 _EMPTY = "There are no documents to search. Fill the knowledge base, or try again when its first sync has ended."
 _BROKEN = "The server could not answer. Its log has the reason under this request id."
+_NOT_SAVED = "{} Nothing was saved, and nothing is lost. Tell whoever runs it."
+_DISK: dict[type[SurefindError], str] = {
+    DiskFullError: _NOT_SAVED.format("The disk of the server is full."),
+    DeniedError: _NOT_SAVED.format("The server cannot write to its disk."),
+}
 OTHER_NAMES = ("q", "question")
 """What other programs call the text of a search."""
 CALLED_QUERY = "There is no {}: the text of a search is called query."
@@ -95,6 +108,14 @@ def handle_problems(app: FastAPI) -> None:
     async def refused(request: Request, error: HTTPException) -> Response:
         return problem(error.status_code, str(error.detail), request.state.id, dict(error.headers or {}))
 
+    @app.exception_handler(OSError)
+    @app.exception_handler(sqlite3.Error)
+    async def disk(request: Request, error: OSError | sqlite3.Error) -> Response:
+        known = explained(error)
+        if not isinstance(known, DiskFullError | DeniedError):
+            raise error
+        return surefind_problem(known, request.state.id)
+
     @app.exception_handler(Exception)
     async def failed(request: Request, _: Exception) -> Response:
         return problem(500, _BROKEN, request.state.id)
@@ -110,7 +131,7 @@ def surefind_problem(error: SurefindError, request_id: str) -> Response:
     if status >= 500:
         LOG.error("request %s: %s: %s", request_id, type(error).__name__, error)
     unready = _EMPTY if isinstance(error, NothingIndexedError) else _READY
-    detail = {409: _locked(error), 500: _BROKEN, 503: unready}.get(status, str(error))
+    detail = {409: _locked(error), 500: _BROKEN, 503: unready}.get(status, _DISK.get(type(error), str(error)))
     return problem(status, without_folders(detail), request_id, headers)
 
 

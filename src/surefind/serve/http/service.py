@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import threading
 import time
@@ -20,6 +21,7 @@ from surefind.errors import ForbiddenError, NotFoundError, NothingIndexedError, 
 from surefind.kb import KnowledgeBase
 from surefind.kb.completing import incomplete
 from surefind.running.cache import BoundedCache
+from surefind.running.cores import take_turns
 from surefind.search.pipeline import Pipeline
 from surefind.search.reader import Findings, RequestedSearch, Searcher
 from surefind.serve.auth.caller import Caller
@@ -32,7 +34,7 @@ from surefind.serve.http.jobs import Jobs
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.rate import Rate
 from surefind.serve.http.search_workers import SearchWorkers, is_local
-from surefind.serve.http.turns import Turns
+from surefind.serve.http.turns import Turns, give_back_soon
 from surefind.settings.config import Settings
 from surefind.settings.serve import ServeSettings
 from surefind.types import Effort, SearchResult
@@ -46,6 +48,8 @@ _MAX_FINDINGS = 32
 """Searches whose findings are kept."""
 _MAX_PREVIEWS = 50
 """Results of exams about drafts that are kept."""
+_MAX_NAMES = 10_000
+"""Callers whose turn is known by their key, token or cookie, at most."""
 Heavy = Literal["upload", "difference", "preview", "report", "reading", "answer"]
 """Kinds of work that cost more than a plain search: a file is read, texts are compared, exam questions are asked about
 a draft, a report or a graph is put together, a model of this machine reads passages, another server is waited for."""
@@ -92,6 +96,8 @@ class Service:
         """What publishing a draft would do to the exam, by all that it depends on."""
         self._findings: BoundedCache[Hashable, Findings] = BoundedCache(_MAX_FINDINGS)
         self._readers: BoundedCache[int, Searcher] = BoundedCache(_MAX_READERS)
+        self._names: BoundedCache[bytes, str] = BoundedCache(_MAX_NAMES)
+        """The names of callers who were let in, by a hash of their key, token or cookie."""
         self._lock = threading.Lock()
         self._opening = threading.Lock()
 
@@ -110,6 +116,9 @@ class Service:
 
     async def work_apart(self, kind: Heavy, request: Request, caller: Caller, do: Callable[[], T]) -> T:
         """Runs work that costs more in a thread, apart from other requests. It ends with its request."""
+        give_back_soon(request)
+        if kind == "answer":
+            do = self._reading_in_turns(caller, do)
         return await self._heavy[kind].run(request, caller.name, lambda: self.caller(request, "read"), do)
 
     async def search_apart(
@@ -128,10 +137,23 @@ class Service:
         return await self.work_apart(self._answering(pipeline, quote), request, caller, do)
 
     def answer_stream(
-        self, caller: Caller, pipeline: Pipeline, quote: bool, make: Callable[[], Iterator[T]]
+        self, request: Request, caller: Caller, pipeline: Pipeline, quote: bool, make: Callable[[], Iterator[T]]
     ) -> AsyncIterator[T]:
         """Does what `answer_apart` does, step by step."""
-        return self._heavy[self._answering(pipeline, quote)].stream(caller.name, make)
+        give_back_soon(request)
+        kind = self._answering(pipeline, quote)
+        return self._heavy[kind].stream(caller.name, self._reading_in_turns(caller, make) if kind == "answer" else make)
+
+    def _reading_in_turns(self, caller: Caller, do: Callable[[], T]) -> Callable[[], T]:
+        """Returns work that takes a place of searches that read whenever a model of this machine reads. There are many
+        places for answers, since these wait for another server most of their time."""
+        loop, reading = asyncio.get_running_loop(), self._heavy["reading"]
+
+        def held() -> T:
+            take_turns(lambda: reading.hold(caller.name, loop))
+            return do()
+
+        return held
 
     def slowness(self, pipeline: Pipeline) -> int:
         """Returns a number that is higher if a pipeline has to wait for more."""
@@ -153,6 +175,8 @@ class Service:
         header = request.headers.get("authorization")
         given = header if header is not None else self.sessions.authorization(request.cookies.get(COOKIE))
         known = await self.identify(request, given)
+        if not self.gatekeeper.lets_everybody_in:
+            self._names.put(_credential(request), known.name)
         counted = hasattr(request.state, "caller")
         request.state.caller = known
         _caller.set(known.name)
@@ -161,9 +185,18 @@ class Service:
         known.require(scope)
         return known
 
+    def name(self, request: Request) -> str:
+        """Returns whose turn a request takes: the name that its key, token or session had when it was last let in, or
+        the address if it never was. It reads no file and checks no signature; nobody is let in by it."""
+        name = (
+            self._names.get(_credential(request)) or f" {_address(request)}"
+        )  # no name of a caller begins with a blank
+        _caller.set(name)
+        return name
+
     async def identify(self, request: Request, authorization: str | None) -> Caller:
         """Returns whose key or token this is. Raises `NotAuthenticatedError`."""
-        address = request.client.host if request.client else ""
+        address = _address(request)
         if self.gatekeeper.needs_network(authorization):  # no caller who is known waits for it
             return await self._signing.run_plain(address, lambda: self.gatekeeper.caller(authorization, address))
         return self.gatekeeper.caller(authorization, address)
@@ -304,6 +337,17 @@ def _asks_server(stage: object) -> bool:
     about = declared(stage)
     remote = not about.runs_here and (about.server is not None or hasattr(stage, "model"))
     return remote or (about.inner is not None and _asks_server(about.inner))
+
+
+def _credential(request: Request) -> bytes:
+    """Returns a hash of what a request is let in by: no key stays in memory."""
+    given = request.headers.get("authorization")
+    text = f"key {given}" if given is not None else f"session {request.cookies.get(COOKIE)}"
+    return hashlib.sha256(text.encode("utf-8", "replace")).digest()
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else ""
 
 
 def _turns(what: str, places: int, per_caller: int) -> Turns:

@@ -1,5 +1,6 @@
 """Places for the work of requests, which callers take in turns. Each kind of work has places of its own, so that a
-search never waits behind an upload, a model or a network.
+search never waits behind an upload, a model or a network. A request has a place in the event loop first (`take`), which
+it gives back when it takes one for work that costs more.
 
 One caller cannot have all places of a kind. Who has the fewest comes first, then who had one the longest time ago. Work
 that costs more than a plain search ends with its request: when the client has gone, when the time limit is over, or
@@ -14,16 +15,19 @@ import contextlib
 import threading
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from typing import TypeVar
 
 from starlette.requests import Request
 
 from surefind.errors import SurefindError
-from surefind.running.workers import check_stopped, started
+from surefind.running.workers import awaited, check_stopped, started
 from surefind.serve.http.rate import LongRequests
 
 LOOK_SECONDS = 1.0
 """Seconds after which a request looks whether its caller is still let in."""
+HANDOVER_SECONDS = 0.25
+"""Seconds for which a request that waits elsewhere keeps its place in the event loop."""
 MAX_WAITING = 400
 """Requests of one kind that run or wait, of all callers."""
 MAX_STEPS = 100
@@ -38,20 +42,47 @@ class ClosedRequestError(SurefindError):
     """The client closed the connection before the answer was ready."""
 
 
+class Place:
+    """A place that a caller has taken."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave: Callable[[], None] | None = leave
+
+    def give_back(self) -> None:
+        """Lets the next request begin; does nothing the second time."""
+        leave, self._leave = self._leave, None
+        if leave:
+            leave()
+
+
 class Turns:
     """The places of one kind of work."""
 
-    def __init__(self, what: str, places: int, share: int, setting: str, per_caller: int) -> None:
+    def __init__(
+        self, what: str, places: int, share: int, setting: str, per_caller: int, in_all: int = MAX_WAITING
+    ) -> None:
         """`what` names the requests in messages: `uploads`. One caller has at most `share` places, and at most
-        `per_caller` requests that run or wait: the value of `setting`."""
+        `per_caller` requests that run or wait: the value of `setting`. All callers have at most `in_all`."""
         self._number = places
         self._share = share
-        self._requests = LongRequests(what, setting, per_caller, max(MAX_WAITING, per_caller))
+        self._requests = LongRequests(what, setting, per_caller, max(in_all, per_caller))
         self._running: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self._turns = 0
         self._latest: dict[str, int] = {}
         """The last turn of each caller who has work or waits."""
+
+    @contextlib.asynccontextmanager
+    async def take(self, caller: str, gone: Callable[[], Awaitable[None]]) -> AsyncIterator[Place]:
+        """Holds a place in the block, or until it is given back. Raises `ClosedRequestError` if `gone` ends before it
+        is the caller's turn, and `TooOftenError` if too many of its requests wait."""
+        with self._requests.held_by(caller):
+            await self._turn(caller, gone)
+        place = Place(lambda: self._leave(caller))
+        try:
+            yield place
+        finally:
+            place.give_back()
 
     async def run(self, request: Request, caller: str, check: Check, do: Callable[[], T]) -> T:
         """Runs work in a thread when it is its turn; ends it with its request. Raises `TooOftenError` if too many
@@ -95,6 +126,30 @@ class Turns:
             finally:
                 work.cancel()
 
+    @contextlib.contextmanager
+    def hold(self, caller: str, loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+        """Holds a place in the block, in a thread that works in a place of another kind."""
+        ready: Future[None] = Future()
+        turn: list[asyncio.Task[None]] = []
+
+        def begin() -> None:
+            turn.append(loop.create_task(self._turn(caller)))
+            turn[0].add_done_callback(lambda _: ready.set_result(None))
+
+        def end() -> None:
+            if turn[0].done() and not turn[0].cancelled():
+                self._leave(caller)
+            else:
+                turn[0].cancel()
+
+        try:
+            loop.call_soon_threadsafe(begin)
+            awaited(ready)
+            yield
+        finally:
+            with contextlib.suppress(RuntimeError):  # the server has stopped
+                loop.call_soon_threadsafe(end)
+
     async def run_plain(self, caller: str, do: Callable[[], T], request: Request | None = None) -> T:
         """Runs work in a thread when it is its turn. It is told to stop when nobody waits for it any more. With a
         request whose body has been read, it does not begin if the client has gone."""
@@ -118,20 +173,31 @@ class Turns:
             stop.set()
             answer.add_done_callback(lambda late: late.exception())  # nobody waits for it, and asyncio would complain
 
-    async def _turn(self, caller: str) -> None:
-        """Waits for a place, and takes it."""
+    async def _turn(self, caller: str, gone: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Waits for a place, and takes it. Raises `ClosedRequestError` if `gone` ends first."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(caller, deque()).append(turn)
         self._next()
+        if turn.done():
+            return
+        waits: set[asyncio.Future[None]] = {turn}
+        if gone is not None:
+            waits.add(asyncio.ensure_future(gone()))
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it had its turn just now
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if not turn.done():
+                raise ClosedRequestError(_GONE)
+        except BaseException:
+            if turn.done():  # it had its turn just now
                 self._leave(caller)
-            elif turn in self._waiting.get(caller, ()):
+            else:
                 self._waiting[caller].remove(turn)
                 self._forget(caller)
             raise
+        finally:
+            for other in waits - {turn}:  # has ended before the request goes on: both read what the client sends
+                other.cancel()
+                await asyncio.wait({other})
 
     def _next(self) -> None:
         """Gives free places to those who wait."""
@@ -171,6 +237,14 @@ async def _over(request: Request, check: Check) -> None:
                     pass
             raise ClosedRequestError(_GONE)
         await check()
+
+
+def give_back_soon(request: Request) -> None:
+    """Gives back the request's place in the event loop after `HANDOVER_SECONDS`: it has another one, or waits. Not at
+    once, so that who sends requests and closes their connections again and again cannot begin them all."""
+    place: Place | None = request.scope["state"].get("place")
+    if place:
+        asyncio.get_running_loop().call_later(HANDOVER_SECONDS, place.give_back)
 
 
 async def _has_gone(request: Request) -> bool:

@@ -7,8 +7,11 @@ How a page is made:
     @router.get("/things")
     async def things(request: Request, service: Served) -> Response:
         caller = await service.caller(request, "read")               # a key, a token or the session's cookie
-        found = await service.work(lambda: ...)                       # blocking work runs in a thread
-        return page(caller, "things.html", title="Things", here="things", things=found)
+
+        def read() -> Response:                                       # reading and rendering run in a thread
+            return page(caller, "things.html", title="Things", here="things", things=...)
+
+        return await service.work(read)
 
 - `templates/things.html` extends `base.html`. Jinja escapes everything; no template uses `|safe` on text of documents.
 - The page works without a script: links and forms. htmx makes it faster: a request with the header `HX-Request` gets

@@ -35,15 +35,20 @@ async def ask(request: Request, service: Served, query: Annotated[str, Query(max
     """The whole page, or the answer alone."""
     caller = await service.caller(request, "read")
     question = query.strip()
-    answered, empty = await service.answer_apart(
-        request, caller, service.kb.pipeline(), False, lambda: _answered(service, caller, question)
-    )
-    quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
-    note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
-    return page(
-        caller, "answer.html" if is_fragment(request) else "ask.html", title=question or "Ask", here="ask",
-        query=question, found=answered, quotes=quotes, note=note, empty=empty,
-    )  # fmt: skip
+    template = "answer.html" if is_fragment(request) else "ask.html"
+
+    def made() -> Response:
+        answered, empty = _answered(service, caller, question)
+        quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
+        note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
+        return page(
+            caller, template, title=question or "Ask", here="ask", query=question, found=answered, quotes=quotes,
+            note=note, empty=empty,
+        )  # fmt: skip
+
+    if not question:
+        return await service.work(made)
+    return await service.answer_apart(request, caller, service.kb.pipeline(), False, made)
 
 
 def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer | None, bool]:

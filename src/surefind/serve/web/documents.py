@@ -68,13 +68,16 @@ async def tree(
     """The tree, or one level of it, if htmx opens a folder."""
     caller = await service.caller(request, "read")
     wanted = find.strip()
-    level = await service.work(
-        lambda: _found(service, caller, wanted, start) if wanted else _level(service, caller, inside, start)
-    )
-    return page(
-        caller, "level.html" if is_fragment(request) else "documents.html", title=inside or "Documents",
-        here="documents", level=level, find=find, crumbs=_crumbs(inside),
-    )  # fmt: skip
+    template = "level.html" if is_fragment(request) else "documents.html"
+
+    def read() -> Response:
+        level = _found(service, caller, wanted, start) if wanted else _level(service, caller, inside, start)
+        return page(
+            caller, template, title=inside or "Documents", here="documents", level=level, find=find,
+            crumbs=_crumbs(inside),
+        )  # fmt: skip
+
+    return await service.work(read)
 
 
 def _level(service: Service, caller: Caller, inside: str, start: int) -> Level:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from starlette.responses import Response
@@ -58,12 +58,12 @@ async def drafts(
     drafts `before` a number."""
     caller = await service.caller(request, "write")
 
-    def read() -> dict[str, Any]:
+    def read() -> Response:
         lists = _listed(service, caller, [only] if only else ["todo", "mine", "rest"], before)
         recent = [] if only else [draft for draft in service.kb.desk.recent(_RECENT) if sees(service.kb, caller, draft)]
-        return {"lists": lists, "recent": recent, "only": only}
+        return page(caller, "drafts.html", title="Drafts", here="drafts", lists=lists, recent=recent, only=only)
 
-    return page(caller, "drafts.html", title="Drafts", here="drafts", **await service.work(read))
+    return await service.work(read)
 
 
 def _listed(service: Service, caller: Caller, wanted: Sequence[Section], before: int) -> dict[Section, Listed]:
@@ -92,9 +92,13 @@ async def new(
 ) -> Response:
     """A form to upload a file, or to write a text."""
     caller = await service.caller(request, "write")
-    empty: tuple[str, str, int | None] = "", "", None
-    text, name, base = await service.work(lambda: _source(service, caller, document)) if write else empty
-    return _form(caller, document, text, name, write, base, "")
+
+    def read() -> Response:
+        empty: tuple[str, str, int | None] = "", "", None
+        text, name, base = _source(service, caller, document) if write else empty
+        return _form(caller, document, text, name, write, base, "")
+
+    return await service.work(read)
 
 
 def _form(
@@ -150,7 +154,8 @@ async def make(
 
         made = await service.work_apart("upload", request, caller, write)
     except SourceError as error:
-        return _form(caller, document, text or "", name, text is not None, given, str(error), 400)
+        said = str(error)
+        return await service.work(lambda: _form(caller, document, text or "", name, text is not None, given, said, 400))
     return back_to(request, f"/drafts/{made.number}")
 
 
@@ -168,15 +173,14 @@ async def edit(number: int, request: Request, service: Served) -> Response:
     """The editor, with the newest revision of a draft."""
     caller = await service.caller(request, "write")
 
-    def read() -> tuple[Draft, str]:
+    def read() -> Response:
         found = seen(service.kb, caller, number)
         shown = service.kb.desk.revision(number, found.revision)
         if not is_text(shown.name):
             raise SourceError(f"{shown.name} cannot be edited as text. Upload a new file instead.")
-        return found, decoded(shown.data)
+        return _editor(caller, found, decoded(shown.data), "")
 
-    draft, text = await service.work(read)
-    return _editor(caller, draft, text, "")
+    return await service.work(read)
 
 
 def _editor(caller: Caller, draft: Draft, text: str, wrong: str, status: int = 200) -> Response:
@@ -210,7 +214,8 @@ async def save(
             "difference", request, caller, lambda: _conflict(service, caller, number, revision, data, name, said)
         )
     except SourceError as error:
-        return _editor(caller, draft, text, str(error), 400)
+        said = str(error)
+        return await service.work(lambda: _editor(caller, draft, text, said, 400))
     return back_to(request, f"/drafts/{number}")
 
 
@@ -279,12 +284,12 @@ async def chunks(request: Request, service: Served, text: Typed, document: Name 
     caller = await service.caller(request, "write")
     name = document.strip() or "new.md"
 
-    def cut() -> dict[str, Any]:
+    def cut() -> Response:
         check_document(name)
-        return chunks_of(lambda: service.kb.drafts.chunks_of(text_name(name), _plain(text).encode(), name))
+        found = chunks_of(lambda: service.kb.drafts.chunks_of(text_name(name), _plain(text).encode(), name))
+        return page(caller, "chunks.html", title="Chunks", here="drafts", found=found)
 
-    cut_chunks = await service.work_apart("upload", request, caller, cut)
-    return page(caller, "chunks.html", title="Chunks", here="drafts", found=cut_chunks)
+    return await service.work_apart("upload", request, caller, cut)
 
 
 def _plain(text: str) -> str:

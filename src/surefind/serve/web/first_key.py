@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
@@ -25,7 +25,7 @@ async def form(
     """Asks for a name. Opening the link changes nothing, so that a program that looks at links does not use it up."""
     caller = await service.caller(request, "read")
     service.first_key.check(token)
-    return page(caller, "first_key.html", title="Make the first key", here="", token=token)
+    return await service.work(lambda: page(caller, "first_key.html", title="Make the first key", here="", token=token))
 
 
 @router.post(PATH)
@@ -39,8 +39,9 @@ async def create(
     await service.caller(request, "read")
     key, text = await service.write(lambda: service.first_key.create(token, name))
     owner = await service.identify(request, f"Bearer {text}")
-    shown = page(owner, "settings_key.html", title="Your key", here="settings", key=key, text=text, first=True)
+    about: dict[str, Any] = {"title": "Your key", "key": key, "text": text}
+    shown = await service.work(lambda: page(owner, "settings_key.html", here="settings", first=True, **about))
     try:
         return await signed_in(request, service, owner, text, shown)
     except UnwritableError:  # the key is made, so it must be shown; signing in says what is wrong
-        return page(None, "settings_key.html", title="Your key", here="", key=key, text=text, first=False)
+        return await service.work(lambda: page(None, "settings_key.html", here="", first=False, **about))

@@ -45,8 +45,12 @@ _pages: WeakKeyDictionary[Searcher, BoundedCache[frozenset[str], Drawn]] = WeakK
 async def graph(request: Request, service: Served) -> Response:
     """What is best connected, as a list, and the way to the map."""
     caller = await service.caller(request, "read")
-    found = await service.work_apart("report", request, caller, lambda: _found(service, caller))
-    return page(caller, "graph.html", title="Graph", here="graph", found=found[1] if found else None)
+
+    def read() -> Response:
+        found = _found(service, caller)
+        return page(caller, "graph.html", title="Graph", here="graph", found=found[1] if found else None)
+
+    return await service.work_apart("report", request, caller, read)
 
 
 @router.get("/graph/map")

@@ -31,12 +31,16 @@ _REPORTS = {"bench": "benchmark", "study": "study"}
 async def job(job_id: str, request: Request, service: Served) -> Response:
     caller = await service.caller(request, "read")
     running = service.jobs.get(job_id, caller)
-    return page(
-        caller, "job_state.html" if is_fragment(request) else "job.html", title=_WHAT[running.kind],
-        here=_HERE.get(running.kind, "reports"), job=running, after=_after(running),
-        data=await service.work(lambda: job_data(running, caller)), what=_WHAT[running.kind],
-        lines=job_lines(running, caller)[-_LINES:], about=job_about(running, caller), seconds=_seconds(running),
-    )  # fmt: skip
+    template = "job_state.html" if is_fragment(request) else "job.html"
+
+    def read() -> Response:
+        return page(
+            caller, template, title=_WHAT[running.kind], here=_HERE.get(running.kind, "reports"), job=running,
+            after=_after(running), data=job_data(running, caller), what=_WHAT[running.kind],
+            lines=job_lines(running, caller)[-_LINES:], about=job_about(running, caller), seconds=_seconds(running),
+        )  # fmt: skip
+
+    return await service.work(read)
 
 
 @router.post("/jobs/{job_id}/cancel")
@@ -59,4 +63,4 @@ def _after(job: Job) -> str:
 
 
 def _seconds(job: Job) -> int:
-    return round((job.ended or time.time()) - job.began)
+    return max(0, round((job.ended or time.time()) - job.began))  # the clock may have been set back

@@ -30,15 +30,15 @@ async def overview(request: Request, service: Served, judge: Name = "") -> Respo
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
 
-    def read() -> list[Judging]:
+    def read() -> Response:
         store = ExamStore(service.kb.data / "exams")
-        return [Judging(service.kb, name, who, caller.access()) for name in store.collected()]
+        exams = [Judging(service.kb, name, who, caller.access()) for name in store.collected()]
+        return page(
+            caller, "label.html", title="Label", here="label", exams=exams, judge=who,
+            named=service.gatekeeper.lets_everybody_in, given=judge, link=_link,
+        )  # fmt: skip
 
-    exams = await service.work_apart("report", request, caller, read)
-    return page(
-        caller, "label.html", title="Label", here="label", exams=exams, judge=who,
-        named=service.gatekeeper.lets_everybody_in, given=judge, link=_link,
-    )  # fmt: skip
+    return await service.work_apart("report", request, caller, read)
 
 
 @router.post("/label")

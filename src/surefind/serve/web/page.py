@@ -87,7 +87,7 @@ def hit_path(hit: Hit, query: str, sentence: str = "") -> str:
 def environment() -> Environment:
     made = Environment(
         loader=PackageLoader("surefind.serve.web"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
     made.globals |= {
         "static": address_of,

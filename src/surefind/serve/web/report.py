@@ -54,13 +54,17 @@ class ReportLine:
 async def report(kind: str, report_id: str, request: Request, service: Served) -> Response:
     """The tables of a report. Answers and a calibration have one page only."""
     caller = await service.caller(request, "review")
-    saved, data = await service.work_apart("report", request, caller, lambda: _found(service, caller, kind, report_id))
-    if kind in ("answers", "calibration"):
-        return with_own_scripts(_FULL[kind](data), "/reports", "Reports")
-    shared: dict[str, Any] = {"title": saved.title or report_id, "here": "reports", "found": saved, "data": data}
-    if kind == "study":
-        return page(caller, "report_study.html", **shared)
-    return page(caller, "report_benchmark.html", lines=lines_of(data), **shared)
+
+    def read() -> Response:
+        saved, data = _found(service, caller, kind, report_id)
+        if kind in ("answers", "calibration"):
+            return with_own_scripts(_FULL[kind](data), "/reports", "Reports")
+        shared: dict[str, Any] = {"title": saved.title or report_id, "here": "reports", "found": saved, "data": data}
+        if kind == "study":
+            return page(caller, "report_study.html", **shared)
+        return page(caller, "report_benchmark.html", lines=lines_of(data), **shared)
+
+    return await service.work_apart("report", request, caller, read)
 
 
 @router.get("/reports/{kind}/{report_id}/full")

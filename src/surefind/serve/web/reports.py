@@ -51,12 +51,15 @@ class ReportsPage:
 @router.get("/reports")
 async def reports(request: Request, service: Served, exam: Annotated[str, Query(max_length=100)] = "") -> Response:
     caller = await service.caller(request, "review")
-    shelf = await service.work_apart("report", request, caller, lambda: _shelf(service, caller, exam))
     jobs = [(job, job_about(job, caller)) for job in service.jobs.all(caller) if not job.ended]
-    return page(
-        caller, "reports.html", title="Reports", here="reports", shelf=shelf, jobs=jobs, presets=preset_names(),
-        studies=study_names(),
-    )  # fmt: skip
+
+    def read() -> Response:
+        return page(
+            caller, "reports.html", title="Reports", here="reports", shelf=_shelf(service, caller, exam), jobs=jobs,
+            presets=preset_names(), studies=study_names(),
+        )  # fmt: skip
+
+    return await service.work_apart("report", request, caller, read)
 
 
 def _shelf(service: Service, caller: Caller, exam: str) -> ReportsPage:

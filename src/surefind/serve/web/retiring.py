@@ -17,10 +17,13 @@ router = APIRouter(include_in_schema=False)
 @router.get("/retire")
 async def ask(request: Request, service: Served, document: Annotated[str, Query(max_length=500)]) -> Response:
     caller = await service.caller(request, "review")
-    effects = await service.work(lambda: affected(service, caller, document))
-    return page(
-        caller, "retire.html", title=f"Retire {effects.title}", here="documents", document=document, affected=effects
-    )
+
+    def read() -> Response:
+        effects = affected(service, caller, document)
+        title = f"Retire {effects.title}"
+        return page(caller, "retire.html", title=title, here="documents", document=document, affected=effects)
+
+    return await service.work(read)
 
 
 @router.post("/retire")

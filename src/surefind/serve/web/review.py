@@ -138,7 +138,9 @@ async def comment_form(
     await service.work(lambda: seen(service.kb, caller, number))
     if not is_fragment(request):
         return back_to(request, f"/drafts/{number}?revision={revision}&line={line}#say")
-    return page(caller, "comment_row.html", title="", here="", number=number, line=line, revision=revision)
+    return await service.work(
+        lambda: page(caller, "comment_row.html", title="", here="", number=number, line=line, revision=revision)
+    )
 
 
 @router.post("/drafts/{number}/comments")
@@ -209,12 +211,12 @@ async def chunks(number: Number, request: Request, service: Served) -> Response:
     """The chunks that a draft will have."""
     caller = await service.caller(request, "write")
 
-    def read() -> dict[str, Any]:
+    def read() -> Response:
         seen(service.kb, caller, number)
-        return chunks_of(lambda: seen_chunks(service.kb, caller, number))
+        found = chunks_of(lambda: seen_chunks(service.kb, caller, number))
+        return _part(caller, request, "chunks", "Chunks", number, found=found)
 
-    cut = await service.work_apart("upload", request, caller, read)
-    return _part(caller, request, "chunks", "Chunks", number, found=cut)
+    return await service.work_apart("upload", request, caller, read)
 
 
 @router.get("/drafts/{number}/text")
@@ -240,8 +242,12 @@ async def questions(number: Number, request: Request, service: Served) -> Respon
     """The questions of the standing exam that a draft gains or loses."""
     caller = await service.caller(request, "write")
     draft = await service.work(lambda: seen(service.kb, caller, number))
-    asked = await service.work_apart("preview", request, caller, lambda: questions_of(service, caller, draft))
-    return _part(caller, request, "questions", "Exam questions", number, found=asked)
+
+    def ask() -> Response:
+        asked = questions_of(service, caller, draft)
+        return _part(caller, request, "questions", "Exam questions", number, found=asked)
+
+    return await service.work_apart("preview", request, caller, ask)
 
 
 def _part(caller: Caller, request: Request, name: str, title: str, number: int, **shown: Any) -> Response:

@@ -111,16 +111,17 @@ async def search(
     asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
     began = time.perf_counter()
     columns, empty = await _apart(service, request, caller, asked, "quick", lambda: _found(service, caller, asked))
-    facets = await service.work(lambda: _facets(service, caller, asked))
-    begins = not asked.query and not empty
-    shown = page(
-        caller, "hits_part.html" if is_fragment(request) else "search.html", title=asked.query or "Search",
-        here="search", asked=asked, facets=facets, columns=columns, pipelines=await service.work(service.pipelines),
-        default=service.kb.settings.pipeline, empty=empty,
-        examples=await service.work(lambda: _examples(service, caller)) if begins else [],
-        waiting=begins and await service.work(lambda: _waiting(service, caller)),
-        unmeasured=begins and await service.work(lambda: _unmeasured(service, caller)),
-    )  # fmt: skip
+    begins, template = not asked.query and not empty, "hits_part.html" if is_fragment(request) else "search.html"
+
+    def made() -> Response:
+        return page(
+            caller, template, title=asked.query or "Search", here="search", asked=asked,
+            facets=_facets(service, caller, asked), columns=columns, pipelines=service.pipelines(),
+            default=service.kb.settings.pipeline, empty=empty, examples=_examples(service, caller) if begins else [],
+            waiting=begins and _waiting(service, caller), unmeasured=begins and _unmeasured(service, caller),
+        )  # fmt: skip
+
+    shown = await service.work(made)
     shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
     typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
     if columns and service.kb.settings.keep_queries and not typing and same_origin(request.headers):
@@ -139,8 +140,12 @@ async def sure(
     """How sure a search is, after its first hits have been read."""
     caller = await service.caller(request, "read")
     asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
-    columns = await _apart(service, request, caller, asked, "read", lambda: _columns(service, caller, asked, read=True))
-    return page(caller, "sure_part.html", title="", here="search", column=columns[0])
+
+    def read() -> Response:
+        columns = _columns(service, caller, asked, read=True)
+        return page(caller, "sure_part.html", title="", here="search", column=columns[0])
+
+    return await _apart(service, request, caller, asked, "read", read)
 
 
 async def _apart(
@@ -286,7 +291,7 @@ async def feedback(
 
     await service.work(keep)
     if is_fragment(request):
-        return page(caller, "thanks.html", title="", here="", kind=kind)
+        return await service.work(lambda: page(caller, "thanks.html", title="", here="", kind=kind))
     return back_to(request, local_path(then))
 
 
@@ -302,5 +307,5 @@ async def keep(
     caller = await service.caller(request, "review")
     kept = await service.write(lambda: keeping.keep(service.kb, query, passage_id, caller.access()))
     if is_fragment(request):
-        return page(caller, "kept.html", title="", here="", kept=kept)
+        return await service.work(lambda: page(caller, "kept.html", title="", here="", kept=kept))
     return back_to(request, local_path(then))

@@ -49,7 +49,9 @@ class Board:
 async def settings(request: Request, service: Served, saved: Annotated[str, Query(max_length=20)] = "") -> Response:
     caller = await service.caller(request, "read")
     if service.gatekeeper.lets_everybody_in:
-        return page(caller, "settings_open.html", title="Settings", here="settings", roles=_ROLES)
+        return await service.work(
+            lambda: page(caller, "settings_open.html", title="Settings", here="settings", roles=_ROLES)
+        )
     caller.require("admin")
     return await _page(service, caller, saved=saved)
 
@@ -64,11 +66,15 @@ async def _page(
     wrong: str = "",
 ) -> Response:
     """`text` and `mark` are what was typed, and which file it was made of: another one must not be overwritten."""
-    board = await service.work(lambda: _board(service))
-    return page(
-        caller, "settings.html", status, title="Settings", here="settings", board=board, roles=_ROLES, saved=saved,
-        text=text or board.shown.text, mark=mark or board.shown.mark, wrong=wrong, now=time.time(),
-    )  # fmt: skip
+
+    def read() -> Response:
+        board = _board(service)
+        return page(
+            caller, "settings.html", status, title="Settings", here="settings", board=board, roles=_ROLES, saved=saved,
+            text=text or board.shown.text, mark=mark or board.shown.mark, wrong=wrong, now=time.time(),
+        )  # fmt: skip
+
+    return await service.work(read)
 
 
 def _board(service: Service) -> Board:
@@ -135,8 +141,11 @@ async def sync(request: Request, service: Served, folder: Annotated[str, Form(ma
 async def models(request: Request, service: Served) -> Response:
     """Whether the models can be used. No token is spent."""
     caller = await service.caller(request, "admin")
-    health = await service.work(lambda: model_health(service.kb))
-    return page(caller, "settings_models.html", title="Models", here="settings", models=health)
+
+    def read() -> Response:
+        return page(caller, "settings_models.html", title="Models", here="settings", models=model_health(service.kb))
+
+    return await service.work(read)
 
 
 # ---------------------------------------------------------------- keys
@@ -159,7 +168,9 @@ async def create_key(
     made, text = await service.write(
         lambda: Keys(service.kb.data).create(name, scope or [], listed, float(days) if days else None)
     )
-    return page(caller, "settings_key.html", title="New key", here="settings", key=made, text=text, first=False)
+    return await service.work(
+        lambda: page(caller, "settings_key.html", title="New key", here="settings", key=made, text=text, first=False)
+    )
 
 
 @router.post("/settings/keys/revoke")

@@ -20,8 +20,12 @@ _MAX_KEY_CHARS = 20_000
 
 
 @router.get("/sign-in")
-async def form(request: Request, then: Annotated[str, Query(alias="next")] = "/") -> Response:
-    return page(None, "sign_in.html", title="Sign in", here="", next=local_path(then), wrong="")
+async def form(request: Request, service: Served, then: Annotated[str, Query(alias="next")] = "/") -> Response:
+    return await service.work(lambda: _form(then, ""))
+
+
+def _form(then: str, wrong: str, status: int = 200) -> Response:
+    return page(None, "sign_in.html", status, title="Sign in", here="", next=local_path(then), wrong=wrong)
 
 
 @router.post("/sign-in")
@@ -36,7 +40,8 @@ async def sign_in(
     try:
         caller = await service.identify(request, f"Bearer {given}")
     except NotAuthenticatedError as error:
-        return page(None, "sign_in.html", 401, title="Sign in", here="", next=local_path(then), wrong=str(error))
+        said = str(error)
+        return await service.work(lambda: _form(then, said, 401))
     service.rate.check(caller.name)
     return await signed_in(request, service, caller, given, RedirectResponse(local_path(then), 303))
 

@@ -47,8 +47,9 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
     }  # fmt: skip
     if wanted.stream:
         made_steps = service.answer_stream(
-            caller, pipeline, wanted.quote, lambda: steps(service.kb, wanted.query, caller.access(), **options)
-        )
+            request, caller, pipeline, wanted.quote,
+            lambda: steps(service.kb, wanted.query, caller.access(), **options),
+        )  # fmt: skip
         return StreamingResponse(_events(made_steps, caller, request.state.id), media_type="text/event-stream")
     made = await service.answer_apart(
         request, caller, pipeline, wanted.quote, lambda: answer(service.kb, wanted.query, caller.access(), **options)

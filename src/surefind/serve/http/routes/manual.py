@@ -9,6 +9,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse
 
+from surefind.serve.http.service import Served
+
 router = APIRouter(include_in_schema=False)
 _STYLE = """
 :root{color-scheme:light dark}
@@ -24,8 +26,8 @@ td,th{padding:.25rem .6rem .25rem 0;text-align:left;vertical-align:top;border-bo
 
 
 @router.get("/docs", response_class=HTMLResponse)
-async def manual(request: Request) -> HTMLResponse:
-    return HTMLResponse(_page(request.app))
+async def manual(request: Request, service: Served) -> HTMLResponse:
+    return await service.work(lambda: HTMLResponse(_page(request.app)))
 
 
 @lru_cache(maxsize=2)
