@@ -335,7 +335,7 @@ def staff_figures() -> dict[str, str]:
 
 def test_figures_of_the_staff_questions_are_the_same_on_every_page() -> None:
     """Those of the run that scripts/sample_figures.py made; pages of results are of other runs, on other processors
-    and with the same weights in other operators. Both change how activations are rounded, and figures by up to 0.006."""
+    and with the same weights in other operators. Both change how activations are rounded, and figures by up to .006."""
     run = json.loads(script("sample_figures").FIGURES.read_text(encoding="utf-8"))["demo/questions"]["rows"]
     measured = {name: row["cells"][0].partition(" ")[0] for name, row in run.items()}
     table = (ROOT / "docs/your-questions.md").read_text(encoding="utf-8")
