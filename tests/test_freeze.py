@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -194,7 +195,12 @@ def test_sigusr1_prints_what_the_threads_do(bank: Home) -> None:
     with _hanging(bank, "before") as server:
         server.process.send_signal(signal.SIGUSR1)
         server.wait_for("Current thread")
-        assert server.ask("GET", "/healthz") == 200, "the server goes on"
+        with ThreadPoolExecutor(4) as threads:  # stacks that change while they are printed ended the process
+            asked = [threads.submit(server.ask, "GET", "/v1/search?query=wire") for _ in range(100)]
+            for _ in range(100):
+                server.process.send_signal(signal.SIGUSR1)
+                time.sleep(0.01)
+        assert {answer.result() for answer in asked} == {200}, "the server goes on"
         server.ask("POST", "/v1/jobs", '{"kind": "sync"}')
         server.wait_for("hangs")
         server.process.send_signal(signal.SIGUSR1)

@@ -307,7 +307,7 @@ def test_callers_take_turns() -> None:
         return order
 
     order = asyncio.run(go())
-    assert order[:2] == ["a", "b"] and order[2] == "c" and sorted(order) == list("aaabbc")
+    assert set(order[:2]) == {"a", "b"} and order[2] == "c" and sorted(order) == list("aaabbc")
 
 
 def test_stopped_work_begins_no_more_items() -> None:

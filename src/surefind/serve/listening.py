@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import math
 import os
 import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -43,6 +45,8 @@ STOP_SECONDS = 9.0
 _SWITCH_SECONDS = 0.002
 """Seconds for which a thread keeps Python's lock while others want it. The event loop waits for it many times in a
 request, so the 5 ms of Python are long. With 0.2 ms, 50 clients get a fifth fewer searches (docs/results/safety.md)."""
+_SPARE_SECONDS = 0.5
+"""Seconds before the end in which the stacks are printed with Python's lock."""
 _STOPS = {signal.SIGINT, signal.SIGTERM}
 _STDERR = 2
 
@@ -74,8 +78,11 @@ class _Announcing(uvicorn.Server):
 def _watch_signals() -> None:
     """Lets SIGUSR1 print the stacks of all threads, and ends the process `STOP_SECONDS` after a signal to stop. What
     handles a signal is run by the main thread, which may hang. So a thread is told of signals through a socket, and
-    passes them on to the event loop, which was told before."""
-    faulthandler.register(signal.SIGUSR1, _STDERR, all_threads=True)
+    passes them on to the event loop, which was told before.
+
+    The thread prints with Python's lock, so that no stack changes meanwhile: read without it, a stack that changes has
+    ended the process. Only where something else keeps the lock until the end are the stacks read without it."""
+    signal.signal(signal.SIGUSR1, lambda number, frame: None)
     told, tells = socket.socketpair()
     tells.setblocking(False)
     before = signal.set_wakeup_fd(tells.fileno(), warn_on_full_buffer=False)
@@ -83,14 +90,22 @@ def _watch_signals() -> None:
 
     def watch() -> None:
         with told, tells:
-            stopping = False
-            while True:
-                numbers = told.recv(64)
+            ends = math.inf
+            while (left := ends - time.monotonic()) > 0:
+                told.settimeout(None if left == math.inf else left)
+                try:
+                    numbers = told.recv(64)
+                except TimeoutError:
+                    break
                 if loop is not None:
                     with contextlib.suppress(OSError):
                         os.write(loop, numbers)
-                if not stopping and not _STOPS.isdisjoint(numbers):
-                    stopping = True  # from here on, ending the process needs no thread that runs Python
+                if signal.SIGUSR1 in numbers:
+                    faulthandler.dump_traceback(_STDERR, all_threads=True)
+                if ends == math.inf and not _STOPS.isdisjoint(numbers):
+                    ends = time.monotonic() + STOP_SECONDS - _SPARE_SECONDS
                     faulthandler.dump_traceback_later(STOP_SECONDS, exit=True, file=_STDERR)
+            faulthandler.dump_traceback(_STDERR, all_threads=True)
+            os._exit(1)
 
     threading.Thread(target=watch, name="surefind-signals", daemon=True).start()

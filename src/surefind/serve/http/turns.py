@@ -42,7 +42,7 @@ class ClosedRequestError(SurefindError):
     """The client closed the connection before the answer was ready."""
 
 
-class Place:
+class HeldPlace:
     """A place that a caller has taken."""
 
     def __init__(self, leave: Callable[[], None]) -> None:
@@ -73,12 +73,12 @@ class Turns:
         """The last turn of each caller who has work or waits."""
 
     @contextlib.asynccontextmanager
-    async def take(self, caller: str, gone: Callable[[], Awaitable[None]]) -> AsyncIterator[Place]:
+    async def take(self, caller: str, gone: Callable[[], Awaitable[None]]) -> AsyncIterator[HeldPlace]:
         """Holds a place in the block, or until it is given back. Raises `ClosedRequestError` if `gone` ends before it
         is the caller's turn, and `TooOftenError` if too many of its requests wait."""
         with self._requests.held_by(caller):
             await self._turn(caller, gone)
-        place = Place(lambda: self._leave(caller))
+        place = HeldPlace(lambda: self._leave(caller))
         try:
             yield place
         finally:
@@ -242,7 +242,7 @@ async def _over(request: Request, check: Check) -> None:
 def give_back_soon(request: Request) -> None:
     """Gives back the request's place in the event loop after `HANDOVER_SECONDS`: it has another one, or waits. Not at
     once, so that who sends requests and closes their connections again and again cannot begin them all."""
-    place: Place | None = request.scope["state"].get("place")
+    place: HeldPlace | None = request.scope["state"].get("place")
     if place:
         asyncio.get_running_loop().call_later(HANDOVER_SECONDS, place.give_back)
 
