@@ -176,3 +176,13 @@ def test_kept_queries_are_candidates(keeping: Home) -> None:
     assert surefind("exam", "collect", "real", "--kept", kb=keeping.folder).code == 0
     candidates = ExamStore(keeping.folder / ".surefind" / "exams").candidates("real").all()
     assert [(one.text, one.source, one.asked) for one in candidates] == [("wire cutoff", "search", 2)]
+
+
+def test_questions_of_people_with_groups_are_not_shown_to_judges(keeping: Home) -> None:
+    surefind("search", "wire cutoff", kb=keeping.folder)
+    surefind("search", "zebra salaries of the board", "--as", "board", kb=keeping.folder)
+    surefind("search", "all salaries of everybody", "--as", "*", kb=keeping.folder)
+    done = surefind("exam", "collect", "real", "--kept", kb=keeping.folder)
+    assert "Questions added to real: 1." in done.out and "2 left out: asked by somebody with access groups" in done.out
+    candidates = ExamStore(keeping.folder / ".surefind" / "exams").candidates("real").all()
+    assert [one.text for one in candidates] == ["wire cutoff"]

@@ -65,8 +65,8 @@ def collect(
 ) -> None:
     """Collect questions from search logs, chat exports, tickets and FAQ tables, without answers.
 
-    They wait on the page Label of `surefind serve`, which asks which passages answer them. Greetings, texts with fewer
-    than two content words, texts longer than 400 characters and repeats are left out and counted.
+    They wait on the page Label of `surefind serve`, where whoever may review marks what answers them. Greetings, texts
+    with fewer than two content words, texts longer than 400 characters and repeats are left out and counted.
     """
     from surefind.exam.candidates import normalised
     from surefind.exam.formats.questions import read_questions
@@ -74,11 +74,16 @@ def collect(
     if not files and not kept:
         raise UsageError("Name a file with questions, or take those of the log of queries: --kept.")
     texts = {path.name: read_questions(path, column) for path in files or ()}
+    skipped = Counter[str]()
     if kept:
-        texts["search"] = [logged.query for logged in reversed(_log(kb)[0].all())]
+        logged = list(reversed(_log(kb)[0].all()))
+        texts["search"] = [one.query for one in logged if not one.groups]
+        skipped["asked by somebody with access groups: judges without them would read it"] += len(logged) - len(
+            texts["search"]
+        )
     store = _store(kb)
     candidates = store.candidates(name)
-    added, skipped = 0, Counter[str]()
+    added = 0
     for source, questions in texts.items():
         made = candidates.collect(questions, source)
         added += len(made.added)
@@ -88,10 +93,10 @@ def collect(
     answered = {normalised(query.text) for query in store.load(name).queries} if name in store.names() else set()
     waiting = sum(not candidate.verdict and candidate.key not in answered for candidate in candidates.all())
     if as_json:
-        print_json({"name": name, "added": added, "skipped": dict(skipped), "candidates": waiting})
+        print_json({"name": name, "added": added, "skipped": dict(+skipped), "candidates": waiting})
         return
     typer.echo(f"Questions added to {name}: {added}. Candidates without an answer: {waiting}.")
-    for reason, count in skipped.most_common():
+    for reason, count in (+skipped).most_common():
         typer.echo(f"  {count:>5} left out: {reason}")
     if waiting:
         typer.echo("Mark their answers on the page Label: surefind serve.")
