@@ -20,6 +20,7 @@ import pytest
 import surefind
 from helpers import Home
 from http_helpers import a_bank
+from surefind.serve import listening
 
 HERE = Path(__file__).parent
 FREEZE = HERE.parent / "benchmarks" / "faults" / "freeze.py"
@@ -110,6 +111,7 @@ def late(self):
     lock_for_ever("after the server")
 
 how = sys.argv.pop(1)
+listening.STOP_SECONDS = float(sys.argv.pop(1))
 if how == "stopping":
     Jobs.close = loop
 elif how == "before":
@@ -153,9 +155,9 @@ class Hanging:
 
 
 @contextlib.contextmanager
-def _hanging(bank: Home, how: str) -> Iterator[Hanging]:
+def _hanging(bank: Home, how: str, seconds: float = 3.0) -> Iterator[Hanging]:
     log = bank.folder / "hangs.log"
-    command = [sys.executable, "-c", HANGS, how, "serve", "--kb", str(bank.folder), "--port", "0"]
+    command = [sys.executable, "-c", HANGS, how, str(seconds), "serve", "--kb", str(bank.folder), "--port", "0"]
     with log.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
         try:
             server = Hanging(process, log)
@@ -175,7 +177,9 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
 def test_a_stop_ends_the_process_whatever_hangs(bank: Home, how: str, number: signal.Signals) -> None:
     if how == "after" and number == signal.SIGTERM:
         pytest.skip("SIGTERM ends the process before the knowledge base is closed")
-    with _hanging(bank, how) as server:
+    waits = how != "nothing" and (how, number) != ("before", signal.SIGTERM)
+    longest = 3.0 if waits else listening.STOP_SECONDS  # what hangs is waited for once as long as users wait
+    with _hanging(bank, how, longest) as server:
         if how == "before":
             server.ask("POST", "/v1/jobs", '{"kind": "sync"}')
             server.wait_for("hangs")
