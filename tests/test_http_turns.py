@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from surefind.serve.app import create_app
 from surefind.serve.auth.keys import Keys
 from surefind.serve.auth.tokens import Tokens
 from surefind.serve.http import turns
+from surefind.serve.http.routes.manual import schema_of
 from surefind.services import LocalServices
 from surefind.settings.serve import Oidc
 from surefind.write import children
@@ -513,3 +515,13 @@ def test_known_tokens_need_no_network() -> None:
         tokens.caller(good)
         assert tokens.knows_key_of(good) and not tokens.knows_key_of(provider.token(kid="other"))
         assert tokens.knows_key_of("no token")
+
+
+def test_the_schema_is_made_once_for_all_who_ask(bank: Home) -> None:
+    """Two threads that make it at the same time fail."""
+    with bank.open() as kb:
+        for _ in range(3):
+            app: Any = create_app(kb)
+            with ThreadPoolExecutor(8) as threads:
+                made = [*threads.map(schema_of, [app._app] * 8)]
+            assert all(one is made[0] for one in made) and "/v1/search" in made[0]["paths"]

@@ -60,7 +60,13 @@ def create_app(
             await to_thread.run_sync(workers.close)
 
     app = FastAPI(
-        title="Surefind", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, lifespan=lifespan
+        title="Surefind",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        lifespan=lifespan,
     )
     app.state.service = service
     for room in (search, facets, ask, documents, drafts, reports, jobs, feedback, health, manual):
@@ -82,7 +88,7 @@ def create_app(
 
 async def _begin(service: Service, app: FastAPI) -> None:
     await service.work(service.warm)
-    await service.work(app.openapi)  # is kept; it takes a second, in which the event loop would answer nobody
+    await service.work(lambda: manual.schema_of(app))  # is kept; it takes a second
     await service.complete()
 
 

@@ -27,7 +27,7 @@ from surefind.serve.auth import caller as auth
 from surefind.serve.http.metrics import Metrics
 from surefind.serve.http.problems import CALLED_QUERY, CLOSED, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.serve.http.rate import LongRequests
-from surefind.serve.http.turns import ClosedRequestError, Turns
+from surefind.serve.http.turns import ClosedRequestError, Turns, give_back_soon
 from surefind.settings.serve import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -171,7 +171,10 @@ class Guard:
         if not streams and (plain or scope["path"] == _SIGN_IN):
             return nullcontext()
         caller = await self._admit(Request(scope), "write" if _UPLOADS.fullmatch(scope["path"]) else "read")
-        return self._streams.held_by(caller.name) if streams else nullcontext()
+        if not streams:
+            return nullcontext()
+        give_back_soon(Request(scope))  # a stream may wait for hours
+        return self._streams.held_by(caller.name)
 
     def _as_page(self, scope: Scope, headers: Headers) -> AsPage | None:
         """Returns what shows an error as a page; None if the caller is no browser that asks for one."""

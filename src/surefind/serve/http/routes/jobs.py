@@ -15,7 +15,6 @@ from surefind.serve.http.answers import as_json
 from surefind.serve.http.job import Job
 from surefind.serve.http.job_view import job_data, shown_line
 from surefind.serve.http.service import Served, Service
-from surefind.serve.http.turns import give_back_soon
 
 router = APIRouter(tags=["jobs"])
 
@@ -83,7 +82,6 @@ async def events(
     """Sends the progress of a job as server-sent events: `progress` for each line, `end` with the result."""
     caller = await service.caller(request, "read")
     job = service.jobs.get(job_id, caller)
-    give_back_soon(request)
     after = int(last_event_id) if last_event_id and last_event_id.isascii() and last_event_id.isdigit() else 0
     return StreamingResponse(_stream(service, caller, job, min(after, 2**31)), media_type="text/event-stream")
 

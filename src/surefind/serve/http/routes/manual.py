@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 from functools import lru_cache
 from html import escape
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, JSONResponse
 
 from surefind.serve.http.service import Served
 
 router = APIRouter(include_in_schema=False)
+_making = threading.Lock()
 _STYLE = """
 :root{color-scheme:light dark}
 body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
@@ -25,6 +27,18 @@ td,th{padding:.25rem .6rem .25rem 0;text-align:left;vertical-align:top;border-bo
 """
 
 
+@router.get("/openapi.json")
+async def schema(request: Request, service: Served) -> JSONResponse:
+    return await service.work(lambda: JSONResponse(schema_of(request.app)))
+
+
+def schema_of(app: Any) -> dict[str, Any]:
+    """Returns the schema, which is made once: two threads that make it at the same time fail."""
+    with _making:
+        made: dict[str, Any] = app.openapi()
+        return made
+
+
 @router.get("/docs", response_class=HTMLResponse)
 async def manual(request: Request, service: Served) -> HTMLResponse:
     return await service.work(lambda: HTMLResponse(_page(request.app)))
@@ -32,7 +46,7 @@ async def manual(request: Request, service: Served) -> HTMLResponse:
 
 @lru_cache(maxsize=2)
 def _page(app: Any) -> str:
-    schema = app.openapi()
+    schema = schema_of(app)
     info = schema["info"]
     parts = [f"<h1>{escape(info['title'])} {escape(info['version'])}</h1>"]
     parts += [f"<p>{escape(part)}</p>" for part in info["description"].split("\n\n")]
