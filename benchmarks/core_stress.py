@@ -3,7 +3,7 @@
     python benchmarks/core_stress.py SCRATCH [--searches 100000] [--switches 100] [--threads 8] [--processes 2]
 
 SCRATCH is a folder for the knowledge base; the results of an earlier run in it are deleted. The documents are pages of
-the bundled sample, and every version of every page is unique (`_stress_pages.py`), so the script knows the right answer
+the bundled sample, and every version of every page is unique (`_stress.py`), so the script knows the right answer
 of each generation for each caller. Each search is checked for pages that its generation does not have, text of another
 generation, pages that the caller may not read, the page that it must find, the count of withheld documents, and a
 different answer to the same search of the same generation elsewhere.
@@ -36,8 +36,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from _shared import machine
-from _stress_pages import ACCESSES, PAGES, Search, check, marker_of, sample_pages
-from _stress_writer import FIRST, HOLD, KEEP, Commits, Writer
+from _stress import (
+    ACCESSES,
+    FIRST,
+    HOLD,
+    KEEP,
+    PAGES,
+    Commits,
+    Search,
+    Writer,
+    check,
+    marker_of,
+    sample_pages,
+)
 from surefind import KnowledgeBase
 
 TOP = 5
