@@ -11,8 +11,7 @@ different answer to the same search of the same generation elsewhere.
 Readers use `kb.search`, with three pipelines and five kinds of access. The writer syncs (pages are changed, added,
 removed and restricted), publishes drafts, rolls back, and deletes an index of the newest generation from the disk
 before it syncs again. Once it holds its lock and a transaction for five seconds, to see whether searches wait for it.
-Before all this, the script measures the searches per second of one thread and of two, without a writer. The exit code
-is 1 if anything was wrong.
+The exit code is 1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ import numpy as np
 from _shared import machine
 from _stress import (
     ACCESSES,
-    FIRST,
     HOLD,
     KEEP,
     PAGES,
@@ -140,31 +138,6 @@ def open_files() -> int:
 def peak_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
-
-
-def throughput(home: Path, pipeline: str, answer: Any, seconds: float = 4.0) -> None:
-    """Measures the searches per second of one thread and of two, in alternation, and sends the better rate of each."""
-
-    def rate(threads: int) -> float:
-        done = [0] * threads
-        end = time.perf_counter() + seconds
-
-        def work(own: int) -> None:
-            while time.perf_counter() < end:
-                search(kb, done[own] % FIRST, COMMON[own], pipeline, "owner")
-                done[own] += 1
-
-        team = [threading.Thread(target=work, args=(own,)) for own in range(threads)]
-        for thread in team:
-            thread.start()
-        for thread in team:
-            thread.join()
-        return sum(done) / seconds
-
-    with KnowledgeBase.open(home) as kb:
-        search(kb, 0, COMMON[0], pipeline, "owner")
-        rates = [(rate(1), rate(2)) for _ in range(2)]
-        answer.send(tuple(map(max, zip(*rates, strict=True))))
 
 
 # ------------------------------------------------------------ the report
@@ -281,16 +254,6 @@ def prepared(scratch: Path) -> Writer:
     return writer
 
 
-def show_throughput(home: Path, context: Any) -> None:
-    for pipeline in ("words", "hybrid"):
-        answer, theirs = context.Pipe()
-        process = context.Process(target=throughput, args=(home, pipeline, theirs))
-        process.start()
-        one, two = answer.recv()
-        process.join()
-        print(f"  {pipeline}: {one:.0f} searches/s of 1 thread, {two:.0f} of 2: {two / one:.2f}x", flush=True)
-
-
 def drive(writer: Writer, options: argparse.Namespace, counts: Any) -> tuple[int, tuple[float, float]]:
     """Makes the generations, spread over the searches. Returns how many, and when the lock was held."""
     end = time.monotonic() + options.minutes * 60
@@ -321,7 +284,6 @@ def main(options: argparse.Namespace) -> int:
     context = multiprocessing.get_context("spawn")
     writer = prepared(options.scratch)
     home = writer.kb.folder
-    show_throughput(home, context)
     counts = context.Array("q", options.processes * options.threads, lock=False)
     ready, stop = context.Semaphore(0), context.Event()
     arguments = [(home, number, options.threads, counts, ready, stop) for number in range(options.processes)]
