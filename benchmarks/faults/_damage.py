@@ -211,7 +211,7 @@ def _hits(hits: Any) -> Any:
 
 
 def earlier(kb: KnowledgeBase) -> Any:
-    reader = kb.reader_of(1)
+    reader = kb.reader_of(kb.generations()[0].number)
     return [_hits(reader.search(q, CALLERS[1], kb.pipeline("words")).hits) for q in QUERIES]
 
 
