@@ -1,4 +1,4 @@
-"""Code shared by the benchmark scripts: reading the data sets, nDCG, a chat endpoint, and a line about the machine."""
+"""Code shared by the benchmark scripts: reading the data sets, nDCG, and a line about the machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import platform
 import random
 import statistics
 from collections.abc import Callable, Sequence
-from http.server import BaseHTTPRequestHandler
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from surefind.running.cores import usable_cores
 
@@ -67,26 +65,3 @@ def medians(work: dict[str, Callable[[], float]], rounds: int) -> dict[str, floa
         for name, run in work.items():
             taken[name].append(run())
     return {name: statistics.median(values) for name, values in taken.items()}
-
-
-class ChatHandler(BaseHTTPRequestHandler):
-    """A chat endpoint that answers on the loopback interface."""
-
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def choice(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request."""
-        raise NotImplementedError
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        data = json.dumps({"choices": [self.choice(body)], "usage": {}}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format_: str, *args: object) -> None:
-        pass

@@ -3,7 +3,7 @@
     python benchmarks/core_stress.py SCRATCH [--searches 100000] [--switches 100] [--threads 8] [--processes 2]
 
 SCRATCH is a folder for the knowledge base; the results of an earlier run in it are deleted. The documents are pages of
-the bundled sample, and every version of every page is unique (`_stress_pages.py`), so the script knows the right answer
+the bundled sample, and every version of every page is unique (`_stress.py`), so the script knows the right answer
 of each generation for each caller. Each search is checked for pages that its generation does not have, text of another
 generation, pages that the caller may not read, the page that it must find, the count of withheld documents, and a
 different answer to the same search of the same generation elsewhere.
@@ -11,8 +11,7 @@ different answer to the same search of the same generation elsewhere.
 Readers use `kb.search`, with three pipelines and five kinds of access. The writer syncs (pages are changed, added,
 removed and restricted), publishes drafts, rolls back, and deletes an index of the newest generation from the disk
 before it syncs again. Once it holds its lock and a transaction for five seconds, to see whether searches wait for it.
-Before all this, the script measures the searches per second of one thread and of two, without a writer. The exit code
-is 1 if anything was wrong.
+The exit code is 1 if anything was wrong.
 """
 
 from __future__ import annotations
@@ -36,8 +35,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from _shared import machine
-from _stress_pages import ACCESSES, PAGES, Search, check, marker_of, sample_pages
-from _stress_writer import FIRST, HOLD, KEEP, Commits, Writer
+from _stress import (
+    ACCESSES,
+    HOLD,
+    KEEP,
+    PAGES,
+    Commits,
+    Search,
+    Writer,
+    check,
+    marker_of,
+    sample_pages,
+)
 from surefind import KnowledgeBase
 
 TOP = 5
@@ -129,31 +138,6 @@ def open_files() -> int:
 def peak_mb() -> float:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1e6 if sys.platform == "darwin" else peak / 1e3
-
-
-def throughput(home: Path, pipeline: str, answer: Any, seconds: float = 4.0) -> None:
-    """Measures the searches per second of one thread and of two, in alternation, and sends the better rate of each."""
-
-    def rate(threads: int) -> float:
-        done = [0] * threads
-        end = time.perf_counter() + seconds
-
-        def work(own: int) -> None:
-            while time.perf_counter() < end:
-                search(kb, done[own] % FIRST, COMMON[own], pipeline, "owner")
-                done[own] += 1
-
-        team = [threading.Thread(target=work, args=(own,)) for own in range(threads)]
-        for thread in team:
-            thread.start()
-        for thread in team:
-            thread.join()
-        return sum(done) / seconds
-
-    with KnowledgeBase.open(home) as kb:
-        search(kb, 0, COMMON[0], pipeline, "owner")
-        rates = [(rate(1), rate(2)) for _ in range(2)]
-        answer.send(tuple(map(max, zip(*rates, strict=True))))
 
 
 # ------------------------------------------------------------ the report
@@ -270,16 +254,6 @@ def prepared(scratch: Path) -> Writer:
     return writer
 
 
-def show_throughput(home: Path, context: Any) -> None:
-    for pipeline in ("words", "hybrid"):
-        answer, theirs = context.Pipe()
-        process = context.Process(target=throughput, args=(home, pipeline, theirs))
-        process.start()
-        one, two = answer.recv()
-        process.join()
-        print(f"  {pipeline}: {one:.0f} searches/s of 1 thread, {two:.0f} of 2: {two / one:.2f}x", flush=True)
-
-
 def drive(writer: Writer, options: argparse.Namespace, counts: Any) -> tuple[int, tuple[float, float]]:
     """Makes the generations, spread over the searches. Returns how many, and when the lock was held."""
     end = time.monotonic() + options.minutes * 60
@@ -310,7 +284,6 @@ def main(options: argparse.Namespace) -> int:
     context = multiprocessing.get_context("spawn")
     writer = prepared(options.scratch)
     home = writer.kb.folder
-    show_throughput(home, context)
     counts = context.Array("q", options.processes * options.threads, lock=False)
     ready, stop = context.Semaphore(0), context.Event()
     arguments = [(home, number, options.threads, counts, ready, stop) for number in range(options.processes)]

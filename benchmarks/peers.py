@@ -2,7 +2,6 @@
 
     python benchmarks/peers.py DATA WORK                            everything; what WORK has already is not run again
     python benchmarks/peers.py DATA WORK --peers hand,txtai --works scifact
-    python benchmarks/peers.py DATA WORK --works 1000000            the engines at a million passages
     python benchmarks/peers.py DATA WORK --table                    the tables alone, from what is stored
 
 DATA holds the collections in BEIR layout, WORK environments, indexes and results. A peer is one short file in
@@ -24,8 +23,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from _peer_installs import documented
-from _peer_tables import tables
+from _peer_tables import documented, tables
 from _peer_works import ASKED, SENTENCE, prepare
 
 HERE = Path(__file__).resolve().parent
@@ -40,20 +38,9 @@ INSTALL: dict[str, list[list[str]]] = {
     ],
     "langchain": [["langchain", "langchain-classic", "langchain-community", "rank_bm25", "faiss-cpu", *ENCODER]],
     "hand": [["bm25s", "PyStemmer", "faiss-cpu", *ENCODER]],
-    "lightrag": [["lightrag-hku", *ENCODER]],
-    "autorag": [["AutoRAG", *ENCODER]],
-    "milvus": [["pymilvus", "milvus-lite", *ENCODER]],
-    "tantivy": [["tantivy", "faiss-cpu", *ENCODER]],
-    "xapian": [["numpy", *ENCODER]],  # and python3-xapian of Debian, see `xapian`
-    "sqlite": [["numpy", *ENCODER]],
-    "duckdb": [["duckdb", "duckdb-extension-fts", "duckdb-extension-vss", "pyarrow", *ENCODER]],
-    "lancedb": [["lancedb", *ENCODER]],
 }
 """What is installed to run a peer. The encoder's two packages are there for our hook."""
-PEERS = ("surefind", "hand", "txtai", "haystack", "llamaindex", "langchain", "lightrag", "autorag")
-ENGINES = ("tantivy", "xapian", "sqlite", "duckdb", "lancedb", "milvus")
-WORDS_ONLY = ("tantivy", "xapian", "sqlite")
-"""Engines without vectors."""
+PEERS = ("surefind", "hand", "txtai", "haystack", "llamaindex", "langchain")
 COLLECTIONS = ("scifact", "zoomcamp-faq", "sample")
 WORKS = (*COLLECTIONS, "100000")
 LIMIT = 1500
@@ -65,8 +52,7 @@ def install(peer: str, work: Path) -> dict[str, Any]:
     venv, note = work / "venv" / peer, work / "venv" / f"{peer}.json"
     if note.exists():
         return json.loads(note.read_text())
-    python = "/usr/bin/python3" if peer == "xapian" else sys.executable  # Debian's module is for Debian's Python
-    subprocess.run([python, "-m", "venv", venv], check=True)
+    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
     pip = [venv / "bin" / "python", "-m", "pip", "--disable-pip-version-check"]
     for packages in INSTALL[peer]:
         done = subprocess.run([*pip, "install", "-q", *packages], capture_output=True, text=True)
@@ -74,21 +60,12 @@ def install(peer: str, work: Path) -> dict[str, Any]:
             made = {"error": _last(done.stderr)}
             note.write_text(json.dumps(made))
             return made
-    if peer == "xapian":
-        _xapian(venv)
     listed = json.loads(subprocess.run([*pip, "list", "--format=json"], capture_output=True, check=True).stdout)
     packages = {row["name"]: row["version"] for row in listed if row["name"] not in ("pip", "setuptools")}
     size = int(subprocess.run(["du", "-sm", venv], capture_output=True, check=True).stdout.split()[0])
     made = {"mb": size, "packages": packages}
     note.write_text(json.dumps(made))
     return made
-
-
-def _xapian(venv: Path) -> None:
-    """Unpacks Debian's package into the environment, so that nothing is installed on the system."""
-    subprocess.run(["apt-get", "download", "python3-xapian", "libxapian30"], cwd=venv, check=True, capture_output=True)
-    for package in venv.glob("*.deb"):
-        subprocess.run(["dpkg", "-x", package, venv / "debian"], check=True)
 
 
 def run(peer: str, job: dict[str, Any], work: Path) -> dict[str, Any]:
@@ -129,9 +106,6 @@ def _start(peer: str, name: str, job: dict[str, Any], work: Path, keep: bool = F
     }
     env |= {"TQDM_DISABLE": "1", "TOKENIZERS_PARALLELISM": "false", "OPENBLAS_NUM_THREADS": "1"}
     venv = work / "venv" / peer
-    if peer == "xapian":
-        env["PYTHONPATH"] = str(venv / "debian" / "usr" / "lib" / "python3" / "dist-packages")
-        env["LD_LIBRARY_PATH"] = str(next((venv / "debian").glob("usr/lib/*/libxapian.so.30")).parent)
     call = [venv / "bin" / "python", HERE / "peers" / "_run.py", peer, path]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(call, **pipes, text=True, env=env, cwd=folder, start_new_session=True)
@@ -198,11 +172,10 @@ def jobs(peer: str, name: str, data: Path, work: Path) -> None:
         shared["vectors"] = str(work / f"vectors-{peer}.db")
         question = json.loads((folder / "questions.json").read_text())[0]
         run(peer, {**shared, "task": "first", "question": question, "confidence": "read"}, work)
-    if peer not in WORDS_ONLY:
-        run(peer, {**shared, "task": "measure"}, work)
-    if peer in (*ENGINES, "surefind", "hand") and name != "sample":
+    run(peer, {**shared, "task": "measure"}, work)
+    if peer in ("surefind", "hand") and name != "sample":
         run(peer, {**shared, "task": "measure", "mode": "bm25"}, work)
-    if name == "sample" and peer in PEERS:
+    if name == "sample":
         asked = {"question": ASKED, "sentence": SENTENCE, "changed": 17}
         for repeat in "123":
             sentence = SENTENCE.replace("walnut oil", f"walnut oil number {repeat}")  # encoded anew each time
@@ -216,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--peers", default=",".join((*PEERS, *ENGINES)))
+    parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--works", default=",".join(WORKS), help="collections, or a number of passages")
     parser.add_argument("--table", action="store_true", help="print the tables alone")
     given = parser.parse_args()
@@ -227,11 +200,11 @@ def main() -> None:
             installed = install(peer, work)
             if "error" in installed:
                 print(json.dumps({"peer": peer, "install": installed["error"]}), flush=True)
-            elif name != "sample" or peer in PEERS:
+            else:
                 jobs(peer, name, given.data.resolve(), work)
     for peer in () if given.table else given.peers.split(","):
         documented(peer, work, plan=True)
-    print(tables(work, PEERS, ENGINES))
+    print(tables(work, PEERS))
 
 
 if __name__ == "__main__":

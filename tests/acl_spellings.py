@@ -1,6 +1,6 @@
 """Ways in which people write an access list: each is a file that somebody meant to restrict to the group `hr`.
 
-`WAYS` maps a description to (file name, content). Also used by benchmarks/access_spellings.py, which counts them.
+`WAYS` maps a description to (file name, content).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Five scripted models (`tests/scripted_models.py`) answer on a loopback server, for questions of the sample that
 its staff would ask. Each step is compared with the same pipeline without it, by nDCG@10 and a paired permutation test.
-35 questions find losses from about 0.05 on; docs/results/llm-check.md has smaller ones.
+35 questions find losses from about 0.05 on.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from _mutate import mutated_bytes
-from _target import Target, ensure, texts
+from _target import Target, ensure, mutated_bytes, texts
 
 from surefind.bench.saved import read_report
 from surefind.exam.candidates import Candidates

@@ -10,8 +10,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from _mutate import mutated, mutated_bytes
-from _target import Target, ensure, texts
+from _target import Target, ensure, mutated, mutated_bytes, texts
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 

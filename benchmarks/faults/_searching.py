@@ -6,8 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from _mutate import LONGEST
-from _target import Target, ensure, texts
+from _target import LONGEST, Target, ensure, texts
 
 from surefind import Access, KnowledgeBase, spec
 from surefind.analyze import analyze

@@ -35,8 +35,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from _damage_base import build, without_log
-from _damage_reads import READS
+from _damage import READS, build, without_log
 
 from surefind import KnowledgeBase
 from surefind.errors import SurefindError

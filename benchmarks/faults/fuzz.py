@@ -54,9 +54,14 @@ def main() -> int:
 
 
 def _chosen(names: list[str], folder: Path) -> list[Target]:
-    from _targets import targets
+    import _answers
+    import _importing
+    import _reading
+    import _searching
+    import _settings
 
-    known = {target.name: target for target in targets(folder)}
+    parts = (_settings, _answers, _importing, _reading, _searching)
+    known = {target.name: target for part in parts for target in part.targets(folder)}
     unknown = [name for name in names if name not in known]
     if unknown:
         sys.exit(f"There is no target {unknown[0]!r}. Targets: {', '.join(known)}.")

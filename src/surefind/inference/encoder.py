@@ -7,7 +7,7 @@ token vectors (`last_hidden_state`, `token_embeddings`), which are pooled; the r
 Texts run one at a time, spread over the cores, longest first. An int8 model scales its activations over the whole
 batch, so in a batch a text's vector depends on its neighbours (cosine down to 0.986 to itself), and the same folder
 would not give the same index twice. One text per call and one core per text is as fast as batches
-(docs/results/foundation.md) and needs no padding.
+(docs/results/engine.md) and needs no padding.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Recognises the text of scanned pages with RapidOCR. Its models are part of its package; nothing is downloaded.
 
-RapidOCR's own check for upside-down lines is switched off, because it turns upright lines over, even on clean pages
-(docs/results/ingest.md). In practice whole pages are upside down, not single lines: a page that is recognised badly is
+RapidOCR's own check for upside-down lines is switched off, because it turns upright lines over, even on clean
+pages. In practice whole pages are upside down, not single lines: a page that is recognised badly is
 rotated, and the rotation with the highest confidence is used.
 """
 

@@ -7,7 +7,7 @@
 httpx limits each read separately. A server that sends a byte now and then is never too slow for one read, so a call
 could take forever. httpx hands a new connection to the `trace` hook of the request; there its reads and writes are made
 to get only the time that is left for the call. The connection keeps that, so later calls on it are limited, too. An
-asynchronous client could be cancelled instead, but takes twice the time of a call (docs/results/llm.md).
+asynchronous client could be cancelled instead, but takes twice the time of a call.
 """
 
 from __future__ import annotations

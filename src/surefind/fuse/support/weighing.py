@@ -14,7 +14,7 @@ NUMERIC = {"dense": 0.30, "sparse": 0.55, "graph": 0.15}
 OTHER = {"dense": 0.55, "sparse": 0.30, "graph": 0.15}
 """The cascade study's fallback for finance or numeric queries, and for all others."""
 EVEN = {"dense": 0.425, "sparse": 0.425, "graph": 0.15}
-"""What two readings move. The study's fallback lost up to 0.049 of nDCG@10 (docs/results/llm-check.md)."""
+"""What two readings move. The study's fallback lost nDCG@10 with models that answer at random."""
 
 _FINANCE = re.compile(
     r"\d|[$€£%]|\b(?:price|cost|fee|rate|tax|interest|loan|mortgage|stock|share|bond|dividend|fund|ira|401k|credit|debit"
