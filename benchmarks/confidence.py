@@ -18,15 +18,14 @@ import json
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
-from _without import Without
 from surefind import Access
 from surefind.bench.engine import OWNER
 from surefind.calibrate.answers import ask
@@ -41,11 +40,12 @@ from surefind.exam.model import Exam
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_questions
 from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance
+from surefind.protocols import Retriever
 from surefind.search.pipeline import Pipeline
 from surefind.services import LocalServices
 from surefind.spec import make
 from surefind.store.backend import View
-from surefind.types import SURE, BoolArray, Effort, Floats, Query
+from surefind.types import PAD, SURE, BoolArray, Effort, Floats, Query, Rankings
 
 MOST, AWAY, FOREIGN, TRICK = 300, 150, 54, 150
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""
@@ -322,6 +322,35 @@ def _taken(kb: KnowledgeBase, text: str, effort: Effort) -> float:
     started = time.perf_counter()
     kb.search(text, Access.owner(), confidence=effort)
     return time.perf_counter() - started
+
+
+class Without:
+    """A `View` whose searches leave out some documents of each query, by the query's id. The rest is the inner view's.
+
+    A passage is left out after the search, so the weights of words are those of all documents."""
+
+    def __init__(self, view: View, gone: Mapping[str, frozenset[str]]) -> None:
+        self._view = view
+        spans = view.spans()
+        numbers = {name: number for number, name in enumerate(spans.names)}
+        self._gone = {query: np.array([numbers[d] for d in names if d in numbers]) for query, names in gone.items()}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    def __len__(self) -> int:
+        return len(self._view)
+
+    def search(self, retriever: Retriever, queries: Sequence[Query], k: int, access: Access) -> Rankings:
+        found = self._view.search(retriever, queries, k, access)
+        spans = self._view.spans()
+        documents = spans.documents[np.maximum(spans.at(found.ids), 0)]
+        hidden = [np.isin(row, self._gone[query.id]) for row, query in zip(documents, queries, strict=True)]
+        kept = ~np.array(hidden).reshape(found.ids.shape) & (found.ids != PAD)
+        order = np.argsort(~kept, axis=1, kind="stable")
+        ids = np.take_along_axis(np.where(kept, found.ids, PAD), order, 1)
+        scores = np.take_along_axis(np.where(kept, found.scores, -np.inf), order, 1)
+        return replace(found, ids=ids, scores=scores.astype(found.scores.dtype))
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ results but for the rounding of floats.
   product and its Add, which costs nothing.
 - The residual is added by Sum, because a session would fuse an Add and the norm after it again.
 
-docs/results/models.md says what this does to quality, and what else was tried.
+docs/results/models.md says what this gains, and what else was tried.
 """
 
 from __future__ import annotations
