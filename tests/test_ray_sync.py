@@ -84,27 +84,6 @@ def test_interrupted_sync_continues_where_it_stopped(home: Home, cluster: Cluste
     assert state(home) == expected(tmp_path)
 
 
-def test_killed_node_loses_and_duplicates_nothing(home: Home, cluster: Cluster, tmp_path: Path) -> None:
-    written(home)
-    killed: list[int] = []
-
-    def kill_in_the_middle(what: str, done: int, total: int) -> None:
-        working = str(cluster.second.pid) in {node for node, _ in cluster.tasks()}
-        if what == "Reading" and done >= 10 and working and not killed:
-            kill(cluster.second)
-            killed.append(done)
-
-    try:
-        home.sync("docs", ray=cluster.address, report=kill_in_the_middle)
-        assert killed and killed[0] < COUNT - 5
-        assert state(home) == expected(tmp_path)
-        with home.open() as kb:
-            ids = [document.id for document in kb.documents(Access.owner())]
-        assert len(ids) == len(set(ids))
-    finally:
-        cluster.second = cluster.add_node()
-
-
 def test_hostile_documents_cost_a_node_what_they_cost_here(home: Home, cluster: Cluster, tmp_path: Path) -> None:
     """Each is stopped by its own limits in a process of the node, and the others are read."""
     hostile = {
@@ -124,6 +103,27 @@ def test_hostile_documents_cost_a_node_what_they_cost_here(home: Home, cluster: 
     there, here = state(home), state(alone)
     assert there == here
     assert any("max_seconds" in reason for _, reason in here[2])  # type: ignore[attr-defined]
+
+
+def test_killed_node_loses_and_duplicates_nothing(home: Home, cluster: Cluster, tmp_path: Path) -> None:
+    written(home)
+    killed: list[int] = []
+
+    def kill_in_the_middle(what: str, done: int, total: int) -> None:
+        working = str(cluster.second.pid) in {node for node, _ in cluster.tasks()}
+        if what == "Reading" and done >= 10 and working and not killed:
+            kill(cluster.second)
+            killed.append(done)
+
+    try:
+        home.sync("docs", ray=cluster.address, report=kill_in_the_middle)
+        assert killed and killed[0] < COUNT - 5
+        assert state(home) == expected(tmp_path)
+        with home.open() as kb:
+            ids = [document.id for document in kb.documents(Access.owner())]
+        assert len(ids) == len(set(ids))
+    finally:
+        cluster.second = cluster.add_node()
 
 
 def test_node_with_another_version_is_named(home: Home, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
