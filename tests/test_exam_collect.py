@@ -165,6 +165,14 @@ def test_the_command_counts_by_reason(tmp_path: Path) -> None:
     assert (again["added"], again["candidates"], again["skipped"]["asked before"]) == (0, 2, 3)
 
 
+def test_two_files_of_one_name_are_both_read(tmp_path: Path) -> None:
+    for folder, text in (("a", "when is the wire cutoff\n"), ("b", "who signs the ctr form\n")):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "log.txt", text)
+    ran = surefind("exam", "collect", "real", tmp_path / "a/log.txt", tmp_path / "b/log.txt", kb=tmp_path)
+    assert ran.out.startswith("Questions added to real: 2.")
+
+
 def test_questions_come_from_a_file_or_from_the_log(tmp_path: Path) -> None:
     nothing = surefind("exam", "collect", "real", kb=tmp_path)
     assert nothing.code == 2 and "--kept" in nothing.err

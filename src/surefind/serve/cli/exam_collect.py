@@ -73,23 +73,22 @@ def collect(
 
     if not files and not kept:
         raise UsageError("Name a file with questions, or take those of the log of queries: --kept.")
-    texts = {path.name: read_questions(path, column) for path in files or ()}
+    texts = [(path.name, read_questions(path, column)) for path in files or ()]
     skipped = Counter[str]()
     if kept:
         logged = list(reversed(_log(kb)[0].all()))
-        texts["search"] = [one.query for one in logged if not one.groups]
-        skipped["asked by somebody with access groups: judges without them would read it"] += len(logged) - len(
-            texts["search"]
-        )
+        public = [one.query for one in logged if not one.groups]
+        skipped["asked by somebody with access groups: judges without them would read it"] += len(logged) - len(public)
+        texts.append(("search", public))
     store = _store(kb)
     candidates = store.candidates(name)
     added = 0
-    for source, questions in texts.items():
+    for source, questions in texts:
         made = candidates.collect(questions, source)
         added += len(made.added)
         skipped += made.skipped
-    if not any(texts.values()):
-        raise ExamError(f"{', '.join(texts)}: there are no questions in it.")
+    if not any(questions for _, questions in texts):
+        raise ExamError(f"{', '.join(source for source, _ in texts)}: there are no questions in it.")
     answered = {normalised(query.text) for query in store.load(name).queries} if name in store.names() else set()
     waiting = sum(not candidate.verdict and candidate.key not in answered for candidate in candidates.all())
     if as_json:
