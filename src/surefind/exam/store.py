@@ -80,10 +80,6 @@ class ExamStore:
         """Returns when the file of a version was written, in seconds since 1970."""
         return self._file(exam.name, exam.version).stat().st_mtime
 
-    def withdraw(self, exam: Exam) -> None:
-        """Deletes the file of one version, but not the candidates of the exam."""
-        self._file(exam.name, exam.version).unlink()
-
     def delete(self, text: str) -> list[str]:
         """Deletes an exam, or one version of it. Returns the deleted versions, as NAME@VERSION."""
         name, versions = self.found(text)
