@@ -1,5 +1,6 @@
 # make demo          the whole path on the bundled sample, from nothing
 # make test          lint, types, every test, and a bare install, from nothing (PYTHON=python3.13 for another Python)
+# make unit          every test alone; WING=lab those of one wing, FILES=tests/engine/test_fuse.py those of a file
 # make test-all      make test, then all groups of tests below but walk and faults: at most 30 minutes
 # make pythons       a bare install, the demo and a core of the tests, with the other Pythons that we support
 # make test-latest   the same with the newest version of every dependency
@@ -66,8 +67,9 @@ COMPILING += or test_trees_predict or test_lcs_of_a_text
 compiled: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet -k '$(COMPILING)'
 
+# WING=lab runs the tests of one wing, FILES='tests/lab/test_tune*.py' those of some files.
 unit: $(DEV)
-	BIN=$(BIN) sh scripts/unit.sh
+	BIN=$(BIN) sh scripts/unit.sh $(or $(FILES),$(if $(WING),tests/$(WING)))
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke:
@@ -93,13 +95,13 @@ growth walk: $(DEV)
 AGENT_SDKS := openai-agents==0.24.0 'anthropic[mcp]==2.9.0' 'pydantic-ai-slim[openai,mcp]==2.66.0'
 frameworks:
 	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[langchain,llama-index,haystack]' pytest hypothesis
-	.venv-$@/bin/pytest tests/test_adapters.py
+	.venv-$@/bin/pytest tests/doors/test_adapters.py
 	PYTHON=$(PYTHON) CONSTRAINTS= sh scripts/environment.sh .venv-agents -e ./models -e '.[mcp]' pytest hypothesis $(AGENT_SDKS)
-	.venv-agents/bin/pytest tests/test_agent_docs.py
+	.venv-agents/bin/pytest tests/doors/test_agent_docs.py
 
 milvus ray:
 	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[$@,dev]'
-	.venv-$@/bin/pytest tests/test_$@*.py
+	.venv-$@/bin/pytest tests/*/test_$@*.py
 
 # The seeds are fixed, so that two runs do the same. docs/results/safety.md has the results.
 faults: $(DEV)

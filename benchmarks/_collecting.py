@@ -17,19 +17,19 @@ from typing import Any
 import numpy as np
 
 from surefind import Access
-from surefind.bench.engine import Bench
-from surefind.bench.plan import Contender, Plan
-from surefind.bench.presets.context_layer import CONTENDERS
-from surefind.bench.presets.graph import CONTENDERS as GRAPH
-from surefind.exam.formats.beir import read_beir
-from surefind.exam.formats.table import read_table
-from surefind.exam.known_item import generate
-from surefind.exam.library import Library
-from surefind.exam.model import Exam
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_folder, sample_questions
-from surefind.measure.names import parse_measure
-from surefind.search.pipeline import Pipeline
+from surefind.lab.bench.engine import Bench
+from surefind.lab.bench.plan import Contender, Plan
+from surefind.lab.bench.presets.context_layer import CONTENDERS
+from surefind.lab.bench.presets.graph import CONTENDERS as GRAPH
+from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.exam.formats.table import read_table
+from surefind.lab.exam.known_item import generate
+from surefind.lab.exam.library import Library
+from surefind.lab.exam.model import Exam
+from surefind.lab.measure.names import parse_measure
 
 MEASURE = parse_measure("nDCG@10")
 DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"

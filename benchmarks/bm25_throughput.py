@@ -24,11 +24,11 @@ import Stemmer
 import tantivy
 
 from _shared import machine, medians, passages_and_questions
-from surefind.analyze import analyze
-from surefind.analyze.english import English
-from surefind.retrieve._postings import Postings
-from surefind.retrieve.bm25 import BM25
-from surefind.types import EVERY, Query
+from surefind.base.types import EVERY, Query
+from surefind.engine.analyze import analyze
+from surefind.engine.analyze.english import English
+from surefind.engine.retrieve._postings import Postings
+from surefind.engine.retrieve.bm25 import BM25
 
 PASSAGES, QUERIES, TOP, ROUNDS = 100_000, 2_000, 100, 5
 Terms = list[list[str]]

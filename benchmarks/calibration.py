@@ -21,16 +21,16 @@ import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
-from surefind.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
-from surefind.calibrate.evidence import ask, plan_of
-from surefind.calibrate.report import SkipResult
-from surefind.calibrate.run import WHENS
-from surefind.confidence.measures import MEASURED, features
-from surefind.confidence.predictor import fit
+from surefind.engine.confidence.measures import MEASURED, features
+from surefind.engine.confidence.predictor import fit
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.measure.names import parse_measure
-from surefind.measure.thresholds import Threshold
-from surefind.search.pipeline import Pipeline
+from surefind.lab.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
+from surefind.lab.calibrate.evidence import ask, plan_of
+from surefind.lab.calibrate.report import SkipResult
+from surefind.lab.calibrate.run import WHENS
+from surefind.lab.measure.names import parse_measure
+from surefind.lab.measure.thresholds import Threshold
 from surefind.testing import rankings_of
 
 MOST = 400

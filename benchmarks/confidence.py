@@ -2,7 +2,7 @@
 
     python benchmarks/confidence.py collect --data DATA --work WORK [--only NAME …]     asks every question
     python benchmarks/confidence.py report --work WORK           the tables of docs/results/confidence.md
-    python benchmarks/confidence.py fit --work WORK              writes src/surefind/confidence/builtin.json
+    python benchmarks/confidence.py fit --work WORK              writes src/surefind/engine/confidence/builtin.json
     python benchmarks/confidence.py cost --work WORK             the time that it takes
 
 DATA holds collections in BEIR layout (a folder each); the two handbooks of `questions/` beside this file are folders
@@ -27,25 +27,25 @@ import numpy as np
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
 from surefind import Access
-from surefind.bench.engine import OWNER
-from surefind.calibrate.answers import ask
-from surefind.confidence.builtin import FILE
-from surefind.confidence.predictor import LogisticModel, fit
-from surefind.confidence.reading import READ_SIGNALS
-from surefind.confidence.signals import NAMES, Kind
-from surefind.disk.records import to_json
-from surefind.exam.formats.table import read_table
-from surefind.exam.library import Library
-from surefind.exam.model import Exam
+from surefind.base.disk.records import to_json
+from surefind.base.protocols import Retriever
+from surefind.base.spec import make
+from surefind.base.types import PAD, SURE, BoolArray, Effort, Floats, Query, Rankings
+from surefind.engine.confidence.builtin import FILE
+from surefind.engine.confidence.predictor import LogisticModel, fit
+from surefind.engine.confidence.reading import READ_SIGNALS
+from surefind.engine.confidence.signals import NAMES, Kind
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.services import LocalServices
+from surefind.engine.store.backend import View
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_questions
-from surefind.measure.reliability import auc, brier, calibration_error, error_by_chance
-from surefind.protocols import Retriever
-from surefind.search.pipeline import Pipeline
-from surefind.services import LocalServices
-from surefind.spec import make
-from surefind.store.backend import View
-from surefind.types import PAD, SURE, BoolArray, Effort, Floats, Query, Rankings
+from surefind.lab.bench.engine import OWNER
+from surefind.lab.calibrate.answers import ask
+from surefind.lab.exam.formats.table import read_table
+from surefind.lab.exam.library import Library
+from surefind.lab.exam.model import Exam
+from surefind.lab.measure.reliability import auc, brier, calibration_error, error_by_chance
 
 MOST, AWAY, FOREIGN, TRICK = 300, 150, 54, 150
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""

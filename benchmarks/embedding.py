@@ -20,7 +20,7 @@ import surefind_models
 from sentence_transformers import SentenceTransformer
 
 from _shared import beir, machine, medians
-from surefind.embed.minilm import MiniLM
+from surefind.engine.embed.minilm import MiniLM
 
 TEXTS, TOKENS, ROUNDS = 96, 128, 7
 

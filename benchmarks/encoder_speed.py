@@ -26,8 +26,8 @@ import onnxruntime
 from surefind_models import path
 from tokenizers import Tokenizer
 
-from surefind.inference.encoder import OnnxEncoder, open_session
-from surefind.running.cores import usable_cores
+from surefind.base.running.cores import usable_cores
+from surefind.engine.inference.encoder import OnnxEncoder, open_session
 
 TOKENS, BATCH, BUCKETS = 256, 16, (32, 64, 96, 128, 192, 256)
 Way = Callable[[Sequence[str]], object]
@@ -84,7 +84,7 @@ def torch_way(ids: Callable[[Sequence[str]], list[list[int]]]) -> Way:
     """The usual way: batches by length, float. Speed does not depend on the weights, so they are random."""
     import torch
 
-    from surefind.train.network import Network, Shape
+    from surefind.lab.train.network import Network, Shape
 
     model = Network(Shape(384, 12, 6, 1536, 30522, 512), ranks=False).eval()
     torch.set_num_threads(usable_cores())
@@ -119,7 +119,7 @@ def plain_graph(target: Path) -> None:
     """The encoder as other runtimes can read it, without operators of onnxruntime's own."""
     import torch
 
-    from surefind.train.network import Network, Shape
+    from surefind.lab.train.network import Network, Shape
 
     model = Network(Shape(384, 12, 6, 1536, 30522, 512), ranks=False).eval()
 

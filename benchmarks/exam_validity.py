@@ -5,7 +5,7 @@ the scores of all of them: they are the population.
 
     python benchmarks/exam_validity.py collect --data DATA --work WORK     scores of every configuration, once
     python benchmarks/exam_validity.py report --work WORK                  the tables of docs/results/exam-validity.md
-    python benchmarks/exam_validity.py prior --work WORK                   writes src/surefind/bench/prior.json
+    python benchmarks/exam_validity.py prior --work WORK                   writes src/surefind/lab/bench/prior.json
     python benchmarks/exam_validity.py effect --spec pair --work SCORES.npz --of 'minilm+arctic|α=0.6|{}' \\
         --over 'minilm|α=0.5|{}'                                           adds one change to that file
 
@@ -27,13 +27,13 @@ from typing import Any
 import numpy as np
 
 from _collecting import COLLECTED, CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SEED, collect
-from surefind.bench import prior
-from surefind.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
-from surefind.bench.recommendation import MARGIN
-from surefind.search.pipeline import Pipeline
-from surefind.settings.config import default_settings
-from surefind.settings.template import BUILT_IN
-from surefind.spec import make
+from surefind.base.spec import make
+from surefind.engine.search.pipeline import Pipeline
+from surefind.kb.settings.config import default_settings
+from surefind.kb.settings.template import BUILT_IN
+from surefind.lab.bench import prior
+from surefind.lab.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
+from surefind.lab.bench.recommendation import MARGIN
 
 # ---------------------------------------------------------------- leaving one corpus out
 

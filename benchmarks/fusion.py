@@ -26,19 +26,19 @@ import numpy as np
 
 from _shared import machine
 from surefind import KnowledgeBase, Query
-from surefind.bench.engine import OWNER
-from surefind.bench.run import beir_base, known_item_exam
-from surefind.disk.records import to_json
-from surefind.exam.formats.beir import read_beir
-from surefind.exam.formats.table import read_table
-from surefind.exam.library import Library
-from surefind.exam.model import Exam
-from surefind.fuse.convex import Convex
+from surefind.base.disk.records import to_json
+from surefind.engine.fuse.convex import Convex
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.sample import sample_folder, sample_questions
-from surefind.search.pipeline import Pipeline
-from surefind.settings.config import FILE_NAME
-from surefind.train.fusion import MODELS, NDCG, train_fusion
-from surefind.train.material import gather
+from surefind.kb.settings.config import FILE_NAME
+from surefind.lab.bench.engine import OWNER
+from surefind.lab.bench.run import beir_base, known_item_exam
+from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.exam.formats.table import read_table
+from surefind.lab.exam.library import Library
+from surefind.lab.exam.model import Exam
+from surefind.lab.train.fusion import MODELS, NDCG, train_fusion
+from surefind.lab.train.material import gather
 
 BEIR = {"cranfield": ("test",), "scifact": ("test", "train"), "hotpotqa-sub": ("test", "train")}
 FOLDERS = {"govuk": "kb-govuk-devdocs/source", "openshift": "kb-openshift-runbooks/alerts"}

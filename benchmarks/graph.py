@@ -18,14 +18,14 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind import spec
-from surefind.access import Access
-from surefind.graph.derive import derive
-from surefind.graph.facts import Facts
-from surefind.graph.index import GraphIndex
-from surefind.graph.walk import ways
+from surefind.base import spec
+from surefind.base.access import Access
+from surefind.base.types import EVERY, Chunk, Mask, Query
+from surefind.engine.graph.derive import derive
+from surefind.engine.graph.facts import Facts
+from surefind.engine.graph.index import GraphIndex
+from surefind.engine.graph.walk import ways
 from surefind.kb import KnowledgeBase
-from surefind.types import EVERY, Chunk, Mask, Query
 
 _EMBEDDED = 60
 """Passages embedded to estimate the cost of embedding all."""

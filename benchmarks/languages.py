@@ -24,22 +24,22 @@ from pathlib import Path
 import numpy as np
 
 from _shared import beir, medians
-from surefind import spec
-from surefind.analyze import _tokens
-from surefind.analyze.english import English
-from surefind.exam.known_item import generate
-from surefind.measure.gains import ChunkSpans, Judge
-from surefind.measure.ranks import ndcg
-from surefind.measure.statistics import bootstrap
-from surefind.protocols import Analyzer
-from surefind.retrieve._postings import Postings
-from surefind.retrieve._terms import Terms
-from surefind.retrieve.bm25 import BM25
-from surefind.services import LocalServices
-from surefind.text import fold as folding
-from surefind.text.scripts import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
-from surefind.types import EVERY, Chunk, Document, Query
-from surefind.write.layout import Layout
+from surefind.base import spec
+from surefind.base.protocols import Analyzer
+from surefind.base.text import fold as folding
+from surefind.base.text.scripts import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
+from surefind.base.types import EVERY, Chunk, Document, Query
+from surefind.engine.analyze import _tokens
+from surefind.engine.analyze.english import English
+from surefind.engine.retrieve._postings import Postings
+from surefind.engine.retrieve._terms import Terms
+from surefind.engine.retrieve.bm25 import BM25
+from surefind.engine.services import LocalServices
+from surefind.engine.write.layout import Layout
+from surefind.lab.exam.known_item import generate
+from surefind.lab.measure.gains import ChunkSpans, Judge
+from surefind.lab.measure.ranks import ndcg
+from surefind.lab.measure.statistics import bootstrap
 
 _ENGLISH = English()
 _READERS = {".html": "html", ".md": "markdown"}

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from surefind.inference.cross_encoder import OnnxCrossEncoder
-from surefind.inference.encoder import open_session
-from surefind.inference.pairs import PairTokenizer
-from surefind.running.cores import usable_cores
-from surefind.types import Chunk
+from surefind.base.running.cores import usable_cores
+from surefind.base.types import Chunk
+from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
+from surefind.engine.inference.encoder import open_session
+from surefind.engine.inference.pairs import PairTokenizer
 
 QUERY = "who signs off a currency transaction report that is late"
 WORDS = (

@@ -49,8 +49,8 @@ def sentences(data: Path, work: Path) -> None:
     """Writes the distinct sentences of each source and the queries, and embeds them with the bundled encoder."""
     import numpy as np
 
-    from surefind.services import LocalServices
-    from surefind.text.sentences import sentence_spans
+    from surefind.base.text.sentences import sentence_spans
+    from surefind.engine.services import LocalServices
 
     chance = random.Random(SEED)
     found: dict[str, list[str]] = {}
@@ -251,7 +251,7 @@ def _recall(reader, queries: list[str], retriever, access, what: str) -> None:  
     """Compares the first ten of the dense retriever with those of a scan of all float32 vectors."""
     import numpy as np
 
-    from surefind.types import Query
+    from surefind.base.types import Query
 
     view = reader.view
     index, allow = view.index(retriever), view.mask(access)

@@ -18,9 +18,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.protocols import Progress
-from surefind.spec import Stage
-from surefind.types import FloatArray
+from surefind.base.protocols import Progress
+from surefind.base.spec import Stage
+from surefind.base.types import FloatArray
 
 
 @cache

@@ -18,12 +18,12 @@ from pathlib import Path
 from _collecting import questions_of, scores_of
 from _shared import beir, machine, ndcg
 from surefind import Chunk, Query
+from surefind.base.types import EVERY
+from surefind.engine.retrieve.bm25 import BM25
+from surefind.engine.retrieve.dense import Dense
+from surefind.engine.services import LocalServices
 from surefind.kb import KnowledgeBase
-from surefind.measure.statistics import bootstrap
-from surefind.retrieve.bm25 import BM25
-from surefind.retrieve.dense import Dense
-from surefind.services import LocalServices
-from surefind.types import EVERY
+from surefind.lab.measure.statistics import bootstrap
 
 FP32 = 0.645
 """nDCG@10 of the fp32 model on the same data, from models/src/surefind_models/minilm/MODEL_CARD.md."""

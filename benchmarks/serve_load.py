@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from surefind.access import Access
+from surefind.base.access import Access
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_folder, sample_questions
 

@@ -27,20 +27,20 @@ import numpy as np
 
 from _collecting import DEFAULT, MEASURE, collections, fewer, questions_of
 from exam_validity import HYBRID, against_default, load
-from surefind.bench.engine import Bench
-from surefind.bench.plan import Contender, Plan
-from surefind.bench.prior import choose, evidence, fit_prior, pooled
-from surefind.bench.prior_table import Known
-from surefind.bench.recommendation import MARGIN
-from surefind.exam.clusters import clusters_of
-from surefind.exam.model import Exam, ExamQuery
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.measure.statistics import Interval, bootstrap, wilson
-from surefind.search.pipeline import Pipeline
-from surefind.tune.limits import TuningLimits
-from surefind.tune.race import Race, blocks
-from surefind.tune.search import Standing, Tuner
-from surefind.tune.space import candidates
+from surefind.lab.bench.engine import Bench
+from surefind.lab.bench.plan import Contender, Plan
+from surefind.lab.bench.prior import choose, evidence, fit_prior, pooled
+from surefind.lab.bench.prior_table import Known
+from surefind.lab.bench.recommendation import MARGIN
+from surefind.lab.exam.clusters import clusters_of
+from surefind.lab.exam.model import Exam, ExamQuery
+from surefind.lab.measure.statistics import Interval, bootstrap, wilson
+from surefind.lab.tune.limits import TuningLimits
+from surefind.lab.tune.race import Race, blocks
+from surefind.lab.tune.search import Standing, Tuner
+from surefind.lab.tune.space import candidates
 
 MOST = 400
 """Questions of a collection that are used."""

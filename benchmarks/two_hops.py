@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from _collecting import questions_of
-from surefind.bench.engine import Bench
-from surefind.bench.plan import Contender, Plan
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.measure.names import parse_measure
-from surefind.search.pipeline import Pipeline
+from surefind.lab.bench.engine import Bench
+from surefind.lab.bench.plan import Contender, Plan
+from surefind.lab.measure.names import parse_measure
 
 ROWS = {
     "graph": "ppr",

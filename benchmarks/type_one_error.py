@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _shared import machine
-from surefind.bench.verdict import decide
-from surefind.measure.statistics import bootstrap, compare_all, wilson
+from surefind.lab.bench.verdict import decide
+from surefind.lab.measure.statistics import bootstrap, compare_all, wilson
 
 K = 10
 WHAT = ("any pair of the table", "the winner", "anything in the verdict")

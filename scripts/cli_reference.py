@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from surefind.serve.cli import app
+from surefind.doors.cli import app
 
 
 def paths(group: typer.Typer, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

@@ -3,7 +3,7 @@
     python scripts/pictures.py docs/img
 
 It makes a knowledge base of the sample, serves it, and does what the page says, as two people. It needs Chromium and
-playwright (`pip install '.[dev]'`). tests/test_first_pages.py runs it, too.
+playwright (`pip install '.[dev]'`). tests/doors/test_first_pages.py runs it, too.
 """
 
 from __future__ import annotations

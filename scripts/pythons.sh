@@ -13,9 +13,9 @@ find_python() {
 }
 
 # All stages, the store, search, benchmarks, and the server.
-core="tests/test_contracts.py tests/test_spec.py tests/test_store.py tests/test_sync.py tests/test_reader.py
-  tests/test_kb.py tests/test_closing.py tests/test_bench_run.py tests/test_bench_latency.py tests/test_measure_spans.py
-  tests/test_cli_folders.py tests/test_http.py tests/test_http_access.py tests/test_odd_input.py"
+core="tests/engine/test_contracts.py tests/base/test_spec.py tests/engine/test_store.py tests/engine/test_sync.py tests/engine/test_reader.py
+  tests/kb/test_kb.py tests/doors/test_closing.py tests/lab/test_bench_run.py tests/lab/test_bench_latency.py tests/lab/test_measure_spans.py
+  tests/doors/test_cli_folders.py tests/doors/test_http.py tests/doors/test_http_access.py tests/test_odd_input.py"
 mine=$("$PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 tested=0 missing=
 for version in $PYTHONS; do

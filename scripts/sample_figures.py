@@ -16,12 +16,12 @@ import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefind.bench.plan import label
-from surefind.bench.report import BenchReport
-from surefind.bench.saved import REPORTS, read_report
-from surefind.bench.terminal import figures, mark
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_folder, sample_questions, sample_vectors
+from surefind.lab.bench.plan import label
+from surefind.lab.bench.report import BenchReport
+from surefind.lab.bench.saved import REPORTS, read_report
+from surefind.lab.bench.terminal import figures, mark
 
 ROOT = Path(__file__).parent.parent
 FIGURES = ROOT / "docs" / "results" / "sample.json"

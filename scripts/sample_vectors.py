@@ -15,7 +15,7 @@ import numpy as np
 
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import ENCODERS, sample_folder
-from surefind.settings.config import FILE_NAME, TEMPLATE
+from surefind.kb.settings.config import FILE_NAME, TEMPLATE
 
 Rows = dict[bytes, bytes]
 

@@ -16,10 +16,10 @@ from hypothesis import settings
 from helpers import Home
 from llm_server import LLMServer, serving
 from model_memory import remembering
-from surefind import spec
-from surefind.files.readers import Readers
-from surefind.net import endpoint
-from surefind.serve.auth.keys import Keys
+from surefind.base import spec
+from surefind.doors.auth.keys import Keys
+from surefind.engine.files.readers import Readers
+from surefind.engine.net import endpoint
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -91,7 +91,7 @@ def _own_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: py
 def _unchecked_models(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripted models are used without being asked whether they are fit, except in the tests of that."""
     if "checked_models" not in request.fixturenames:
-        monkeypatch.setattr("surefind.fitness.check.wanted", lambda kb: False)
+        monkeypatch.setattr("surefind.lab.fitness.check.wanted", lambda kb: False)
 
 
 @pytest.fixture
@@ -172,7 +172,9 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     spec.make.cache_clear()
 
 
-NAUGHTY = "[surefind.read]\nnaughty = toy_readers:Naughty\n[surefind.chunk]\nnaughty = toy_readers:NaughtyChunker\n"
+NAUGHTY = (
+    "[surefind.read]\nnaughty = toy_readers:Naughty\n[surefind.engine.chunk]\nnaughty = toy_readers:NaughtyChunker\n"
+)
 
 
 @pytest.fixture(scope="session")

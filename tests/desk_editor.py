@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from surefind.desk.store import Content, Desk
-from surefind.desk.values import Base
-from surefind.errors import ConflictError
+from surefind.base.errors import ConflictError
+from surefind.kb.drafts.store import Content, Desk
+from surefind.kb.drafts.values import Base
 
 
 def content(text: str, name: str = "fees.md") -> Content:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from desk_editor import content
-from surefind.desk import review
-from surefind.desk.store import Desk
-from surefind.desk.values import Base
-from surefind.errors import DamagedError, NewerStoreError
+from surefind.base.errors import DamagedError, NewerStoreError
+from surefind.kb.drafts import review
+from surefind.kb.drafts.store import Desk
+from surefind.kb.drafts.values import Base
 
 DRAFTS = 24
 

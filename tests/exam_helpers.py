@@ -17,11 +17,11 @@ from unittest import mock
 import typer
 
 from helpers import EXAMPLE
-from surefind.exam.known_item import generate
-from surefind.exam.model import Exam, ExamQuery, Judgment
-from surefind.ingest.markdown import Markdown
-from surefind.serve import cli
-from surefind.types import Document
+from surefind.base.types import Document
+from surefind.doors import cli
+from surefind.engine.ingest.markdown import Markdown
+from surefind.lab.exam.known_item import generate
+from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 
 QUESTIONS = EXAMPLE.parent / "questions.jsonl"
 FEW = (

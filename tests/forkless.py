@@ -15,15 +15,15 @@ from typing import Any
 from unittest import mock
 
 from surefind import KnowledgeBase
-from surefind.files._git_program import git
-from surefind.files.limits import FileLimits
-from surefind.files.readers import Readers
-from surefind.serve.auth.caller import Caller
-from surefind.serve.cli import open as opening
-from surefind.serve.http.jobs import Jobs
-from surefind.serve.http.metrics import Metrics
-from surefind.serve.http.search_workers import WorkerProcess
-from surefind.write.children import Child
+from surefind.doors.auth.caller import Caller
+from surefind.doors.cli import open as opening
+from surefind.doors.http.jobs import Jobs
+from surefind.doors.http.metrics import Metrics
+from surefind.doors.http.search_workers import WorkerProcess
+from surefind.engine.files._git_program import git
+from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.readers import Readers
+from surefind.engine.write.children import Child
 
 FOLDER = Path(tempfile.mkdtemp())
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from surefind import spec
-from surefind.graph.derive import Graph, derive
-from surefind.graph.facts import Facts
-from surefind.services import LocalServices
-from surefind.types import EVERY, Chunk
+from surefind.base import spec
+from surefind.base.types import EVERY, Chunk
+from surefind.engine.graph.derive import Graph, derive
+from surefind.engine.graph.facts import Facts
+from surefind.engine.services import LocalServices
 
 SERVICES = LocalServices()
 NAMES = ("Oak Street", "Dana Whitfield", "the Treasury", "CTR", "Currency Transaction Report", "EOD-7", "cash report")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind import Access, KnowledgeBase, SearchResult
-from surefind.write.intake import SyncReport
+from surefind.engine.write.intake import SyncReport
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "quillhaven"
 

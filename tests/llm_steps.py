@@ -7,14 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from llm_server import LLMServer
-from surefind.access import Access
-from surefind.llm.settings import LLMSettings
-from surefind.protocols import Services
-from surefind.search.hooks import Run
-from surefind.search.pipeline import Pipeline
-from surefind.services import LocalServices
+from surefind.base.access import Access
+from surefind.base.protocols import Services
+from surefind.base.types import BoolArray, Chunk, Mask, Query
+from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.search.hooks import Run
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.services import LocalServices
 from surefind.testing import MemoryView
-from surefind.types import BoolArray, Chunk, Mask, Query
 
 BLOCK = re.compile(r"<(\w+)(?: (\d+))? ([0-9a-f]{12})>\n(.*?)\n</\1(?: \2)? \3>", re.DOTALL)
 TEXTS = (

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from surefind.protocols import Retriever
-from surefind.services import LocalServices
-from surefind.store.backend import Backend, Contents, Delta
-from surefind.store.catalogue import Catalogue
-from surefind.types import Chunk, Document
+from surefind.base.protocols import Retriever
+from surefind.base.types import Chunk, Document
+from surefind.engine.services import LocalServices
+from surefind.engine.store.backend import Backend, Contents, Delta
+from surefind.engine.store.catalogue import Catalogue
 
 
 class Shelf:

@@ -15,10 +15,10 @@ from unittest import mock
 
 import numpy as np
 
-from surefind.inference.cross_encoder import OnnxCrossEncoder
-from surefind.inference.encoder import OnnxEncoder
-from surefind.store.vectors import VectorCache
-from surefind.types import FloatArray
+from surefind.base.types import FloatArray
+from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
+from surefind.engine.inference.encoder import OnnxEncoder
+from surefind.engine.store.vectors import VectorCache
 
 
 class _Memory:

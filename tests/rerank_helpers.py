@@ -13,7 +13,7 @@ import onnx
 from onnx import TensorProto, helper
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from surefind.types import Chunk
+from surefind.base.types import Chunk
 
 VOCABULARY = (
     "[UNK] [CLS] [SEP] the a of is and to cash report teller vault officer opens two deadline filing is fifteen days "

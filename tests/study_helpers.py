@@ -7,11 +7,11 @@ from typing import Any
 
 from exam_helpers import Ran, query
 from helpers import Home
-from surefind.access import Access
-from surefind.exam.model import Exam, ExamQuery, Judgment
-from surefind.exam.store import ExamStore
-from surefind.study.stage import find_study
-from surefind.study.tables import Printed
+from surefind.base.access import Access
+from surefind.lab.exam.model import Exam, ExamQuery, Judgment
+from surefind.lab.exam.store import ExamStore
+from surefind.lab.study.stage import find_study
+from surefind.lab.study.tables import Printed
 
 THINGS = "cash cheque wire loan card deposit vault ledger audit teller branch mortgage receipt statement fee".split()
 ASKED = (("How is the {} handled?", "plain"), ("Rule {n} about a {}", "coded"), ("Who approves a {}?", "plain"))

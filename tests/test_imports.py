@@ -18,60 +18,74 @@ import surefind
 
 ROOT = Path(surefind.__file__).parent
 
-LAYERS = [
-    {
-        "types",
-        "errors",
-        "redact",
-        "access",
-        "names",
-        "disk",
-        "running",
-        "prompts",
-    },
-    {"grammar", "spec", "protocols", "abilities"},
-    {
-        "analyze",
-        "confidence",
-        "embed",
-        "extract",
-        "files",
-        "graph",
-        "inference",
-        "llm",
-        "net",
-        "services",
-        "store",
-        "text",
-    },
-    {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"},
-    {"search", "write", "desk", "settings"},
-    {"kb", "answer"},
-    {"exam", "measure", "fitness", "bench", "calibrate", "tune", "train"},
-    {"study"},
-    {"adapters", "client", "serve", "__main__"},
-]
-STAGES = LAYERS[3]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+WINGS = ("base", "engine", "kb", "lab", "doors")
+"""The import rule: a wing imports itself and those before it."""
+SERVICES = {
+    "analyze",
+    "confidence",
+    "embed",
+    "extract",
+    "files",
+    "graph",
+    "inference",
+    "llm",
+    "net",
+    "services",
+    "store",
+}
+STAGES = {"ingest", "chunk", "enrich", "retrieve", "fuse", "rerank"}
+ENGINE = {**dict.fromkeys(SERVICES, 0), **dict.fromkeys(STAGES, 1), "write": 2, "search": 2}
+"""The same rule inside the engine: services, stages, the writer and the readers."""
+AT_HOME = {"adapters": "doors", "client": "doors", "__main__": "doors"}
+"""Doors that users import by an address of their own."""
 USED_AGAIN = {"SurefindRetriever"}
 """Class names that more than one module may use: users import the retriever from the adapter of their framework."""
-NEEDS_TORCH = {"surefind.train.network", "surefind.train.export"}
-BESIDE = {"__init__", "testing"}
-"""The front door, which imports late, and the contract suites, which nothing imports."""
+NEEDS_TORCH = {"surefind.lab.train.network", "surefind.lab.train.export"}
 
 
-def rooms() -> list[tuple[Path, str]]:
-    """Every module and the room it stands in."""
-    return [(path, path.relative_to(ROOT).parts[0].removesuffix(".py")) for path in sorted(ROOT.rglob("*.py"))]
+def modules() -> dict[str, Path]:
+    """Every module by its name."""
+    return {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def module_name(path: Path) -> str:
+    parts = ("surefind", *path.relative_to(ROOT).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def free(name: str) -> bool:
+    """Whether it is the front door, which imports late, or one of the contract suites, which nothing imports."""
+    return name == "surefind" or name.startswith("surefind.testing")
+
+
+def wing(name: str) -> str:
+    first = name.split(".")[1]
+    return AT_HOME.get(first, first)
+
+
+def room(name: str) -> str:
+    """`engine.store` for all that stands in that folder; `kb` and `doors` for what stands in no folder of theirs."""
+    parts = name.split(".")
+    inside = parts[1] in ("base", "engine", "lab") or (ROOT.joinpath(*parts[1:3])).is_dir()
+    return ".".join(parts[1:3]) if inside and wing(name) != "doors" else wing(name)
 
 
 @cache
-def imported(path: Path, types_too: bool = False) -> tuple[str, ...]:
-    """The rooms that a module imports, early or late; those for type checking only if `types_too`."""
-    return tuple(_imported(path, types_too))
+def dependencies(types_too: bool = True) -> dict[str, set[str]]:
+    """Module -> the modules that it imports, early or late; those for type checking only if `types_too`."""
+    paths = modules()
+    imports: dict[str, set[str]] = {}
+    for name, path in paths.items():
+        imports[name] = set()
+        for target in _targets(path, types_too):
+            while target and target not in paths:
+                target = target.rpartition(".")[0]
+            if target not in ("", "surefind", name):  # the front door imports late, and everything
+                imports[name].add(target)
+    return imports
 
 
-def _imported(path: Path, types_too: bool) -> Iterator[str]:
+def _targets(path: Path, types_too: bool) -> Iterator[str]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     typing_only = {
         id(inner)
@@ -83,98 +97,66 @@ def _imported(path: Path, types_too: bool) -> Iterator[str]:
         if id(node) in typing_only and not types_too:
             continue
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} has a relative import"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        else:
-            continue
-        yield from (name.split(".")[1] for name in names if name.startswith("surefind."))
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def test_every_room_has_a_layer() -> None:
-    assert {room for _, room in rooms()} <= {*LEVEL, *BESIDE}
+def pairs(types_too: bool = False) -> list[tuple[str, str]]:
+    """Every import of one module by another."""
+    return [(name, target) for name, targets in dependencies(types_too).items() for target in targets]
 
 
-@pytest.mark.parametrize("layer", range(len(LAYERS)), ids=lambda i: "+".join(sorted(LAYERS[i])))
-def test_room_imports_only_rooms_of_its_layer_and_below(layer: int) -> None:
+def test_every_module_stands_in_a_wing() -> None:
+    assert {wing(name) for name in modules() if not free(name)} == set(WINGS)
+    rooms = {name.split(".")[2] for name in modules() if name.startswith("surefind.engine.")}
+    assert rooms == set(ENGINE)
+
+
+def test_wings_import_only_those_before_them() -> None:
     wrong = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path, room in rooms()
-        if LEVEL.get(room) == layer
-        for name in imported(path)
-        if LEVEL.get(name, -1) > layer
+        f"{name} imports {target}"
+        for name, target in pairs(types_too=True)
+        if not free(name) and not free(target) and WINGS.index(wing(target)) > WINGS.index(wing(name))
     ]
     assert wrong == []
 
 
-def test_stages_never_import_each_other() -> None:
-    wrong = [
-        f"{path.relative_to(ROOT)} imports {name}"
-        for path, room in rooms()
-        if room in STAGES
-        for name in imported(path)
-        if name in STAGES - {room}
+def test_services_stages_and_the_writer_stand_in_this_order() -> None:
+    inside = [
+        (name, name.split(".")[2], target, target.split(".")[2])
+        for name, target in pairs()
+        if name.startswith("surefind.engine.") and target.startswith("surefind.engine.")
     ]
-    assert wrong == []
+    assert [f"{name} imports {target}" for name, a, target, b in inside if ENGINE[b] > ENGINE[a]] == []
+    assert [f"{name} imports {target}" for name, a, target, b in inside if a != b and {a, b} <= STAGES] == []
 
 
 def test_no_two_rooms_import_each_other() -> None:
-    pairs = {
-        (room, name) for path, room in rooms() for name in imported(path, True) if name != room and room not in BESIDE
-    }
-    assert sorted(pair for pair in pairs if pair[::-1] in pairs) == []
+    rooms = {(room(name), room(target)) for name, target in pairs(types_too=True) if not free(name)}
+    assert sorted(pair for pair in rooms if pair[::-1] in rooms and pair[0] != pair[1]) == []
 
 
-def module_name(path: Path) -> str:
-    parts = ("surefind", *path.relative_to(ROOT).with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def test_no_two_folders_of_a_room_import_each_other() -> None:
+    def folder(name: str) -> str:
+        below = name.removeprefix(room(name)).split(".")[1:]
+        return f"{room(name)}.{below[0]}" if len(below) > 1 or (modules()[name].stem == "__init__" and below) else ""
+
+    folders = {(folder(name), folder(target)) for name, target in pairs(types_too=True) if not free(name)}
+    wrong = sorted(pair for pair in folders if pair[::-1] in folders and pair[0] != pair[1] and all(pair))
+    assert wrong == []
 
 
-@cache
-def dependencies() -> dict[str, set[str]]:
-    """Module -> the modules that it imports: early, late, or for type checking only."""
-    modules = {module_name(path): path for path, _ in rooms()}
-    found: dict[str, set[str]] = {}
-    for name, path in modules.items():
-        found[name] = set()
+def test_benchmarks_import_only_what_is_there() -> None:
+    wrong = []
+    for path in sorted((ROOT.parents[1] / "benchmarks").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                targets = [f"{node.module}.{alias.name}" for alias in node.names]
-            elif isinstance(node, ast.Import):
-                targets = [alias.name for alias in node.names]
-            else:
-                continue
-            for target in targets:
-                while target and target not in modules:
-                    target = target.rpartition(".")[0]
-                if target not in ("", "surefind", name):  # the front door imports late, and everything
-                    found[name].add(target)
-    return found
-
-
-@pytest.mark.parametrize("path", sorted((ROOT.parents[1] / "benchmarks").rglob("*.py")), ids=lambda path: path.name)
-def test_benchmarks_import_only_what_is_there(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("surefind."):
-            module = importlib.import_module(str(node.module)) if node.module not in NEEDS_TORCH else None
-            missing = [alias.name for alias in node.names if module and not hasattr(module, alias.name)]
-            assert not [name for name in missing if find_spec(f"{node.module}.{name}") is None], path
-
-
-@pytest.mark.parametrize("room", ["serve", "store", "exam", "study"])
-def test_no_two_folders_of_a_room_import_each_other(room: str) -> None:
-    def folder(module: str) -> str:
-        parts = module.split(".")
-        return parts[2] if parts[1:2] == [room] and len(parts) > 3 else ""
-
-    pairs = {
-        (folder(name), folder(target))
-        for name, targets in dependencies().items()
-        for target in targets
-        if folder(name) and folder(target) and folder(name) != folder(target)
-    }
-    assert sorted(pair for pair in pairs if pair[::-1] in pairs) == []
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("surefind."):
+                module = importlib.import_module(str(node.module)) if node.module not in NEEDS_TORCH else None
+                missing = [alias.name for alias in node.names if module and not hasattr(module, alias.name)]
+                wrong += [(path.name, name) for name in missing if find_spec(f"{node.module}.{name}") is None]
+    assert wrong == []
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -187,20 +169,19 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_other_packages_import_public_modules_only() -> None:
     wrong = [
         f"{name} imports {target}"
-        for name, targets in dependencies().items()
-        for target in targets
+        for name, target in pairs(types_too=True)
         if "._" in target and not name.startswith(target.partition("._")[0])
     ]
     assert wrong == []
 
 
 def test_no_module_is_longer_than_600_lines() -> None:
-    lengths = {str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines()) for path, _ in rooms()}
+    lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
     assert {name: lines for name, lines in lengths.items() if lines > 600} == {}
 
 
 def test_nothing_imports_the_contract_suites() -> None:
-    assert [path.name for path, room in rooms() if room != "testing" and "testing" in imported(path)] == []
+    assert [name for name, target in pairs(types_too=True) if not free(name) and free(target)] == []
 
 
 HEAVY = ("numba", "onnxruntime", "sklearn", "tokenizers", "torch")
@@ -210,13 +191,11 @@ HEAVY = ("numba", "onnxruntime", "sklearn", "tokenizers", "torch")
     "statement",
     [
         "import surefind",
-        "from surefind.serve.cli import main",
-        "from surefind.fitness.check import require_fit; from surefind.kb import KnowledgeBase",  # as a sync does
+        "from surefind.doors.cli import main",
+        "from surefind.lab.fitness.check import require_fit; from surefind.kb import KnowledgeBase",  # as a sync does
     ],
 )
 def test_import_loads_nothing_heavy(statement: str) -> None:
-    if "serve" in statement and not (ROOT / "serve" / "cli").exists():
-        pytest.skip("there is no command line yet")
     code = f"import sys; {statement}; print(*[m for m in {HEAVY} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -230,7 +209,7 @@ def test_plain_import_loads_not_even_numpy() -> None:
 
 def test_class_name_is_used_once() -> None:
     homes: dict[str, list[str]] = {}
-    for path, _ in rooms():
+    for path in modules().values():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
@@ -240,6 +219,7 @@ def test_class_name_is_used_once() -> None:
 
 def test_public_exports_are_pinned() -> None:
     assert surefind.__all__ == [
+        "PAD",
         "Access",
         "Chunk",
         "Document",
@@ -249,8 +229,12 @@ def test_public_exports_are_pinned() -> None:
         "Query",
         "Rankings",
         "SearchResult",
+        "SpecError",
+        "Stage",
         "SurefindError",
         "__version__",
+        "make",
+        "require",
     ]
 
 
@@ -265,7 +249,7 @@ def test_unknown_public_name_is_an_attribute_error() -> None:
 
 
 def test_errors_have_the_exit_codes_of_their_tree() -> None:
-    errors = importlib.import_module("surefind.errors")
+    errors = importlib.import_module("surefind.base.errors")
     codes = {name: getattr(errors, name).exit_code for name in dir(errors) if name.endswith("Error")}
     assert {codes[n] for n in ("SpecError", "ConfigError", "QueryError", "SourceError", "ExamError")} == {2}
     assert {codes[n] for n in ("NothingIndexedError", "LockedError", "NewerStoreError", "DiskFullError")} == {3}
@@ -273,6 +257,6 @@ def test_errors_have_the_exit_codes_of_their_tree() -> None:
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:
-    errors = importlib.import_module("surefind.errors")
+    errors = importlib.import_module("surefind.base.errors")
     classes = [n for n, c in vars(errors).items() if isinstance(c, type) and issubclass(c, Exception)]
     assert all(name in errors.__doc__ for name in classes)

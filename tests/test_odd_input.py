@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.access import PathRule
-from surefind.disk.wildcards import Wildcards
-from surefind.enrich.neighbors import Neighbors
-from surefind.errors import ConfigError, SourceError, SpecError, UsageError
-from surefind.exam.formats.questions import read_questions
-from surefind.exam.library import Library
-from surefind.exam.store import ExamStore
-from surefind.files.git import source
-from surefind.ingest.csv import Csv
-from surefind.ingest.eml import Eml
-from surefind.ingest.html import Html
-from surefind.llm.address import parse_model
-from surefind.llm.reply import read_object
-from surefind.measure.names import parse_measure
-from surefind.net.trust import is_local
-from surefind.search.pipeline import Pipeline
-from surefind.services import LocalServices
-from surefind.settings.config import parse_settings
-from surefind.settings.file import changed
-from surefind.types import Document
-from surefind.write.layout import Layout
+from surefind.base.access import PathRule
+from surefind.base.disk.wildcards import Wildcards
+from surefind.base.errors import ConfigError, SourceError, SpecError, UsageError
+from surefind.base.types import Document
+from surefind.engine.enrich.neighbors import Neighbors
+from surefind.engine.files.git import source
+from surefind.engine.ingest.csv import Csv
+from surefind.engine.ingest.eml import Eml
+from surefind.engine.ingest.html import Html
+from surefind.engine.llm.address import parse_model
+from surefind.engine.llm.reply import read_object
+from surefind.engine.net.trust import is_local
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.services import LocalServices
+from surefind.engine.write.layout import Layout
+from surefind.kb.settings.config import parse_settings
+from surefind.kb.settings.file import changed
+from surefind.lab.exam.formats.questions import read_questions
+from surefind.lab.exam.library import Library
+from surefind.lab.exam.store import ExamStore
+from surefind.lab.measure.names import parse_measure
 
 DIGITS = "9" * 5000
 """Python refuses to convert more than 4,300 digits."""

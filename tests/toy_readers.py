@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from surefind.files.inside import still_working
-from surefind.protocols import Services
-from surefind.spec import Stage
-from surefind.types import Chunk, Document
+from surefind.base.protocols import Services
+from surefind.base.spec import Stage
+from surefind.base.types import Chunk, Document
+from surefind.engine.files.inside import still_working
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.errors import SurefindError
-from surefind.llm.chat import complete_many
-from surefind.prompts.values import Calls, Completion, Message, Workload
-from surefind.protocols import Passages, Progress, Services
-from surefind.retrieve.bm25 import BM25
-from surefind.running.notes import count_without_model
-from surefind.spec import Stage
+from surefind.base.errors import SurefindError
+from surefind.base.prompts.values import Calls, Completion, Message, Workload
+from surefind.base.protocols import Passages, Progress, Services
+from surefind.base.running.notes import count_without_model
+from surefind.base.spec import Stage
+from surefind.base.types import Chunk, Document, FloatArray, Query, Rankings
+from surefind.engine.llm.chat import complete_many
+from surefind.engine.retrieve.bm25 import BM25
 from surefind.testing import rankings_of
-from surefind.types import Chunk, Document, FloatArray, Query, Rankings
 
 
 def words(text: str) -> list[str]:

@@ -21,8 +21,8 @@ import numpy as np
 
 from measures import interval, macro, minmax, ndcg
 from pairs import CHOOSING
-from surefind.inference.cross_encoder import OnnxCrossEncoder
-from surefind.types import Chunk
+from surefind.base.types import Chunk
+from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
 
 TOP = 20
 BLENDS = (0.2, 0.3, 0.4, 0.5, 0.6, 1.0)

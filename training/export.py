@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from pack_weights import read_packed
-from surefind.train.export import export
-from surefind.train.network import Network
+from surefind.lab.train.export import export
+from surefind.lab.train.network import Network
 from transformer import Shape, upstream_state
 
 sys.path.append(str(Path(__file__).parents[1] / "models" / "scripts"))

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from export import MAX_TOKENS, average, load, sample_texts
-from surefind.inference.encoder import OnnxEncoder
-from surefind.train.export import export
-from surefind.train.smoothing import STRENGTH
+from surefind.engine.inference.encoder import OnnxEncoder
+from surefind.lab.train.export import export
+from surefind.lab.train.smoothing import STRENGTH
 
 
 def cosines(folder: Path, precise: Path, texts: list[str]) -> np.ndarray:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pack_weights import read_packed
-from surefind.train.network import Layer, attention
+from surefind.lab.train.network import Layer, attention
 from tokens import CLS, SEP, Tokens, in_family
 from transformer import Shape, Transformer, fitting, upstream_state
 

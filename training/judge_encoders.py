@@ -29,23 +29,23 @@ import numpy as np
 
 from _collecting import questions_of
 from halves import Scores, report
-from surefind import spec
-from surefind.abilities import embed_queries
-from surefind.bench.engine import OWNER
-from surefind.bench.scoring import places_of
-from surefind.exam.formats.table import read_table
-from surefind.exam.library import Library
-from surefind.exam.relocate import relocate
-from surefind.fuse.convex import Convex
-from surefind.fuse.weighted import Weighted
+from surefind.base import spec
+from surefind.base.abilities import embed_queries
+from surefind.base.protocols import Embedder, Fuser, Retriever
+from surefind.base.types import Query, Rankings
+from surefind.engine.fuse.convex import Convex
+from surefind.engine.fuse.weighted import Weighted
+from surefind.engine.search.missing import score_missing
+from surefind.engine.search.parents import fold
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_questions
-from surefind.measure.gains import Judge
-from surefind.measure.ranks import MEASURES
-from surefind.protocols import Embedder, Fuser, Retriever
-from surefind.search.missing import score_missing
-from surefind.search.parents import fold
-from surefind.types import Query, Rankings
+from surefind.lab.bench.engine import OWNER
+from surefind.lab.bench.scoring import places_of
+from surefind.lab.exam.formats.table import read_table
+from surefind.lab.exam.library import Library
+from surefind.lab.exam.relocate import relocate
+from surefind.lab.measure.gains import Judge
+from surefind.lab.measure.ranks import MEASURES
 
 WRITTEN = ("sample", "scifact", "cranfield", "boolq", "hotpotqa-sub", "squad2-dev-half", "covidqa-partial", "policyqa")
 """Collections whose questions were written by people. Those of the others were written by language models."""

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from pairs import pairs_of
-from surefind import spec
-from surefind.services import LocalServices
-from surefind.types import EVERY, Chunk, Query
+from surefind.base import spec
+from surefind.base.types import EVERY, Chunk, Query
+from surefind.engine.services import LocalServices
 
 DEPTH = 16
 NONE = 65_535

@@ -17,11 +17,11 @@ from surefind_models import path
 
 from _collecting import fewer, questions_of
 from ids import flat_ids
-from surefind.bench.engine import OWNER
-from surefind.exam.relocate import relocate
+from surefind.base.types import Query
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.search.pipeline import Pipeline
-from surefind.types import Query
+from surefind.lab.bench.engine import OWNER
+from surefind.lab.exam.relocate import relocate
 
 NAMES = (
     *("sample", "scifact", "cranfield", "chunking-eval", "anthropic-codebase", "zoomcamp-faq"),

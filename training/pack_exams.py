@@ -18,15 +18,15 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.bench.engine import OWNER
-from surefind.bench.run import beir_base, known_item_exam
-from surefind.exam.model import Exam, ExamQuery
-from surefind.exam.store import ExamStore
+from surefind.base.types import Query
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.store.backend import Spans, View
+from surefind.engine.write.layout import Layout
 from surefind.kb import KnowledgeBase
-from surefind.search.pipeline import Pipeline
-from surefind.store.backend import Spans, View
-from surefind.types import Query
-from surefind.write.layout import Layout
+from surefind.lab.bench.engine import OWNER
+from surefind.lab.bench.run import beir_base, known_item_exam
+from surefind.lab.exam.model import Exam, ExamQuery
+from surefind.lab.exam.store import ExamStore
 
 LAYOUT = Layout.read("markdown(tokens=250, min_tokens=50) + headings")
 PIPELINE = Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")

@@ -1,4 +1,4 @@
-"""The networks of training: BERT of `surefind.train.network`, and MPNet, which has a bias of relative positions and
+"""The networks of training: BERT of `surefind.lab.train.network`, and MPNet, which has a bias of relative positions and
 no token types.
 
 `python transformer.py MODEL_FOLDER` compares both with `transformers`.
@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from surefind.train import network, network_weights
+from surefind.lab.train import network, network_weights
 
 _MPNET_NAMES = {
     "encoder.relative_attention_bias": "relative",

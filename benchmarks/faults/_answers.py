@@ -9,25 +9,25 @@ from typing import Any
 
 from _target import Target, ensure, texts
 
-from surefind.chunk._breakpoints import read_breakpoints
-from surefind.errors import SurefindError
-from surefind.exam.by_llm.necessity import answers
-from surefind.exam.by_llm.passages import SourcePassage
-from surefind.exam.by_llm.questions import read_questions
-from surefind.extract.llm import _read as read_entities
-from surefind.fuse.support.weighing import check_weights
-from surefind.llm.address import Address
-from surefind.llm.anthropic import AnthropicChat
-from surefind.llm.openai import OpenAIChat
-from surefind.llm.permutation import read_order
-from surefind.llm.reply import read_object
-from surefind.llm.settings import LLMSettings
-from surefind.net.redact import without, without_in
-from surefind.prompts.fence import LABELS, Data, harmless
-from surefind.prompts.values import Completion
-from surefind.redact import redacted
-from surefind.rerank.agentic import read_step
-from surefind.retrieve.multi_query import read_rewrites
+from surefind.base.errors import SurefindError
+from surefind.base.prompts.fence import LABELS, Data, harmless
+from surefind.base.prompts.values import Completion
+from surefind.base.redact import redacted
+from surefind.engine.chunk._breakpoints import read_breakpoints
+from surefind.engine.extract.llm import _read as read_entities
+from surefind.engine.fuse.support.weighing import check_weights
+from surefind.engine.llm.address import Address
+from surefind.engine.llm.anthropic import AnthropicChat
+from surefind.engine.llm.openai import OpenAIChat
+from surefind.engine.llm.permutation import read_order
+from surefind.engine.llm.reply import read_object
+from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.net.redact import without, without_in
+from surefind.engine.rerank.agentic import read_step
+from surefind.engine.retrieve.multi_query import read_rewrites
+from surefind.lab.exam.by_llm.necessity import answers
+from surefind.lab.exam.by_llm.passages import SourcePassage
+from surefind.lab.exam.by_llm.questions import read_questions
 
 PASSAGE = "A Currency Transaction Report is due within 15 days. Tellers at Oak Street file it with the Treasury."
 REPLIES = [

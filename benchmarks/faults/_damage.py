@@ -16,30 +16,30 @@ from typing import Any
 import numpy as np
 
 from surefind import Access, KnowledgeBase
-from surefind.bench.files import write_files
-from surefind.bench.plan import Contender, Plan, parse_measures
-from surefind.bench.run import run_bench
-from surefind.bench.saved import read_report, reports_in
-from surefind.desk import review
-from surefind.desk.store import Content
-from surefind.desk.values import Base
-from surefind.disk.records import to_json
-from surefind.embed.minilm import MiniLM
-from surefind.errors import NotFoundError, StoreError, UsageError
-from surefind.exam.known_item import generate
-from surefind.exam.model import Exam
-from surefind.exam.store import ExamStore
+from surefind.base.disk.records import to_json
+from surefind.base.errors import NotFoundError, StoreError, UsageError
+from surefind.base.prompts.values import Completion
+from surefind.base.types import ExamName
+from surefind.engine.embed.minilm import MiniLM
+from surefind.engine.llm.cache import CompletionCache
+from surefind.engine.llm.trained import TrainedPrompt, save_prompt
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.adoption import prepare, prepare_undo, write
 from surefind.kb.changes import compare, compare_texts
 from surefind.kb.decisions import decisions
+from surefind.kb.drafts import review
+from surefind.kb.drafts.store import Content
+from surefind.kb.drafts.values import Base
 from surefind.kb.queries import QueryLog
-from surefind.llm.cache import CompletionCache
-from surefind.llm.trained import TrainedPrompt, save_prompt
-from surefind.prompts.values import Completion
-from surefind.search.pipeline import Pipeline
-from surefind.train.fusion import UnreadableModel, manifests, train_fusion
-from surefind.train.report import ListwiseReport, SampledQuestions, prompt_reports
-from surefind.types import ExamName
+from surefind.lab.bench.files import write_files
+from surefind.lab.bench.plan import Contender, Plan, parse_measures
+from surefind.lab.bench.run import run_bench
+from surefind.lab.bench.saved import read_report, reports_in
+from surefind.lab.exam.known_item import generate
+from surefind.lab.exam.model import Exam
+from surefind.lab.exam.store import ExamStore
+from surefind.lab.train.fusion import UnreadableModel, manifests, train_fusion
+from surefind.lab.train.report import ListwiseReport, SampledQuestions, prompt_reports
 
 SETTINGS = """
 [search]

@@ -15,21 +15,21 @@ from _target import Target, ensure, mutated, mutated_bytes, texts
 sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 import real_files
-from surefind.access import EVERYTHING, access_lists
-from surefind.errors import SurefindError
-from surefind.exam.language import is_english
-from surefind.extract.phrases import Phrases
-from surefind.files.inside import reading
-from surefind.files.limits import FileLimits
-from surefind.files.readers import Readers
-from surefind.ingest._access_list import access_groups, record_groups, with_front_matter
-from surefind.services import LocalServices
-from surefind.text.fold import fold
-from surefind.text.scripts import count_words, words
-from surefind.text.sentences import sentence_spans
-from surefind.text.tokens import token_spans
-from surefind.types import Document
-from surefind.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
+from surefind.base.access import EVERYTHING, access_lists
+from surefind.base.errors import SurefindError
+from surefind.base.text.fold import fold
+from surefind.base.text.scripts import count_words, words
+from surefind.base.text.sentences import sentence_spans
+from surefind.base.text.tokens import token_spans
+from surefind.base.types import Document
+from surefind.engine.extract.phrases import Phrases
+from surefind.engine.files.inside import reading
+from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.readers import Readers
+from surefind.engine.ingest._access_list import access_groups, record_groups, with_front_matter
+from surefind.engine.services import LocalServices
+from surefind.engine.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
+from surefind.lab.exam.language import is_english
 
 MARKDOWN = [
     (
@@ -323,7 +323,7 @@ def _promises(prepared: Prepared) -> None:
 
 
 def _cut(case: tuple[str, str]) -> None:
-    from surefind.write.prepare import _layout, storable
+    from surefind.engine.write.prepare import _layout, storable
 
     document = storable(Document("a.md", case[1], "A"))
     chunks = _layout(case[0]).cut(document, LocalServices())

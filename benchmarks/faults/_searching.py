@@ -8,10 +8,11 @@ from typing import Any
 
 from _target import LONGEST, Target, ensure, texts
 
-from surefind import Access, KnowledgeBase, spec
-from surefind.analyze import analyze
-from surefind.bench.names import find
-from surefind.errors import SurefindError
+from surefind import Access, KnowledgeBase
+from surefind.base import spec
+from surefind.base.errors import SurefindError
+from surefind.engine.analyze import analyze
+from surefind.lab.bench.names import find
 
 PAGES = {
     "wire.md": (

@@ -6,18 +6,18 @@ from pathlib import Path
 
 from _target import Target, ensure, texts
 
-from surefind import spec
-from surefind.access import Access, PathRule, access_lists
-from surefind.bench.plan import expand, expand_layout, parse_measures
-from surefind.files.git import GitOrigin, source
-from surefind.llm.address import parse_model
-from surefind.net.trust import check, host_of
-from surefind.prompts.prompt import parse_prompt
-from surefind.search.pipeline import Pipeline
-from surefind.settings.config import parse_settings
-from surefind.settings.file import changed
-from surefind.settings.template import TEMPLATE
-from surefind.write.layout import Layout
+from surefind.base import spec
+from surefind.base.access import Access, PathRule, access_lists
+from surefind.base.prompts.prompt import parse_prompt
+from surefind.engine.files.git import GitOrigin, source
+from surefind.engine.llm.address import parse_model
+from surefind.engine.net.trust import check, host_of
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.write.layout import Layout
+from surefind.kb.settings.config import parse_settings
+from surefind.kb.settings.file import changed
+from surefind.kb.settings.template import TEMPLATE
+from surefind.lab.bench.plan import expand, expand_layout, parse_measures
 
 SPECS = [
     "bm25(k1=1.5, b=0.75, analyzer=english)",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from surefind.errors import SurefindError
+from surefind.base.errors import SurefindError
 
 LONGEST = 20_000
 """Most characters of a made input."""

@@ -38,8 +38,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _damage import READS, build, without_log
 
 from surefind import KnowledgeBase
-from surefind.errors import SurefindError
-from surefind.serve.cli import doctor
+from surefind.base.errors import SurefindError
+from surefind.doors.cli import doctor
 
 VERDICTS = ("same", "error", "silent", "traceback", "crash", "hang")
 SECONDS, PROCESSOR_SECONDS = 900, 60

@@ -4,9 +4,9 @@
 
 It makes the sample's knowledge base in a temporary folder and starts a server on the loopback, with a language model
 that takes ten seconds for an answer. The routes are those of the application, and their requests are made as in
-tests/test_route_matrix.py, so a new route is measured without a change here. For each route, one key (mallory, who may
-review) sends its requests over all connections again and again: half of them wait for the answer, half close after
-20 ms. Meanwhile another key searches, each time for something new. Routes are printed with the slowest of these
+tests/doors/test_route_matrix.py, so a new route is measured without a change here. For each route, one key (mallory,
+who may review) sends its requests over all connections again and again: half of them wait for the answer, half close
+after 20 ms. Meanwhile another key searches, each time for something new. Routes are printed with the slowest of these
 searches and with how many were refused; the exit code is 1 if one took more than a second or was refused.
 """
 
@@ -32,12 +32,13 @@ from urllib.parse import urlencode
 import httpx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "doors"))
 
 from llm_server import LLMServer, serving
+from surefind.doors.app import create_app
+from surefind.doors.auth.keys import Keys
 from surefind.kb import KnowledgeBase
 from surefind.kb.sample import sample_folder, sample_vectors
-from surefind.serve.app import create_app
-from surefind.serve.auth.keys import Keys
 from test_route_matrix import Call, _values, changes, reads
 
 SLOW = 1.0

@@ -40,19 +40,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import surefind.bench.run
-import surefind.bench.terminal
-import surefind.exam.known_item
+import surefind.doors.cli
 import surefind.kb
-import surefind.serve.cli
-import surefind.train.fusion
+import surefind.lab.bench.run
+import surefind.lab.bench.terminal
+import surefind.lab.exam.known_item
+import surefind.lab.train.fusion
 from surefind import Access, KnowledgeBase
-from surefind.errors import SurefindError
-from surefind.retrieve.bm25 import BM25
-from surefind.retrieve.tfidf import TfIdf
-from surefind.services import LocalServices
-from surefind.store import parts
-from surefind.types import Chunk, Mask, Query
+from surefind.base.errors import SurefindError
+from surefind.base.types import Chunk, Mask, Query
+from surefind.engine.retrieve.bm25 import BM25
+from surefind.engine.retrieve.tfidf import TfIdf
+from surefind.engine.services import LocalServices
+from surefind.engine.store import parts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quillhaven" / "sops"
 _LOOK = 0.002
@@ -137,7 +137,7 @@ def computed(work: Callable[[], Any], folder: Path, output: Path) -> Any:
 def _command(words: list[str], folder: Path) -> None:
     os.chdir(folder)
     sys.argv = ["surefind", *words]
-    surefind.serve.cli.main()
+    surefind.doors.cli.main()
 
 
 def _become(work: Callable[[], None], output: Path) -> None:

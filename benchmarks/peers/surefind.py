@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from surefind import Access, KnowledgeBase
-from surefind.embed.minilm import MiniLM
+from surefind.engine.embed.minilm import MiniLM
 
 ROWS = 10_000
 

@@ -13,8 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from surefind.spec import Stage, require
-from surefind.types import PAD, Rankings
+from surefind import PAD, Rankings, Stage, require
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
 import pytest
 from surefind_isr import ISR
 
-from surefind.errors import SpecError
-from surefind.spec import make
+from surefind import SpecError, make
 from surefind.testing import check_fuser, check_stage, rankings_of
 
 

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if TYPE_CHECKING:
-    from surefind.access import Access
-    from surefind.errors import SurefindError
+    from surefind.base.access import Access
+    from surefind.base.errors import SpecError, SurefindError
+    from surefind.base.spec import Stage, make, require
+    from surefind.base.types import PAD, Chunk, Document, Hit, Query, Rankings, SearchResult
+    from surefind.engine.search.pipeline import Pipeline
     from surefind.kb import KnowledgeBase
-    from surefind.search.pipeline import Pipeline
-    from surefind.types import Chunk, Document, Hit, Query, Rankings, SearchResult
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "PAD",
     "Access",
     "Chunk",
     "Document",
@@ -27,15 +29,23 @@ __all__ = [
     "Query",
     "Rankings",
     "SearchResult",
+    "SpecError",
+    "Stage",
     "SurefindError",
     "__version__",
+    "make",
+    "require",
 ]
 
 _HOMES = {
-    "Access": "surefind.access",
+    "Access": "surefind.base.access",
     "KnowledgeBase": "surefind.kb",
-    "Pipeline": "surefind.search.pipeline",
-    "SurefindError": "surefind.errors",
+    "Pipeline": "surefind.engine.search.pipeline",
+    "SpecError": "surefind.base.errors",
+    "Stage": "surefind.base.spec",
+    "SurefindError": "surefind.base.errors",
+    "make": "surefind.base.spec",
+    "require": "surefind.base.spec",
 }
 
 
@@ -45,4 +55,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'surefind' has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(_HOMES.get(name, "surefind.types")), name)
+    return getattr(importlib.import_module(_HOMES.get(name, "surefind.base.types")), name)

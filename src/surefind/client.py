@@ -20,8 +20,8 @@ from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
 
-from surefind.errors import MissingPartError, RefusedError
-from surefind.types import Effort, Hit, SearchResult, StageScore, TraceEntry
+from surefind.base.errors import MissingPartError, RefusedError
+from surefind.base.types import Effort, Hit, SearchResult, StageScore, TraceEntry
 
 __all__ = ["AsyncClient", "Client"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from surefind.access import Access
+from surefind.base.access import Access
+from surefind.base.types import Hit
+from surefind.engine.search.extent import Extent
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.search.extent import Extent
-from surefind.search.pipeline import Pipeline
-from surefind.types import Hit
 
 
 def opened(kb: KnowledgeBase | str | Path) -> KnowledgeBase:

@@ -17,11 +17,11 @@ os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
 from haystack import Document, component
 
-from surefind.access import Access
 from surefind.adapters._shared import hits, metadata, opened
+from surefind.base.access import Access
+from surefind.engine.search.extent import Extent
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.search.extent import Extent
-from surefind.search.pipeline import Pipeline
 
 
 @component

@@ -16,13 +16,13 @@ from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
 from pydantic import InstanceOf, field_validator
 
-from surefind.access import Access
 from surefind.adapters._shared import hits, metadata, opened
+from surefind.base.access import Access
+from surefind.engine.search.extent import Extent
 from surefind.kb import KnowledgeBase
-from surefind.search.extent import Extent
 
 if TYPE_CHECKING:
-    from surefind.search.pipeline import Pipeline
+    from surefind.engine.search.pipeline import Pipeline
 
     PipelineLike = str | Pipeline | None
 else:

@@ -14,12 +14,12 @@ from pathlib import Path
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
-from surefind.access import Access
 from surefind.adapters._shared import hits, metadata, opened
+from surefind.base.access import Access
+from surefind.base.types import Hit
+from surefind.engine.search.extent import Extent
+from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.search.extent import Extent
-from surefind.search.pipeline import Pipeline
-from surefind.types import Hit
 
 _PROMPT_METADATA = ("title", "document")
 """The metadata that LlamaIndex puts before the text in a prompt."""

@@ -18,16 +18,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from surefind.disk.folders import private_folder
-from surefind.disk.sealed import read_sealed, sealed
-from surefind.errors import ConfigError, NothingIndexedError, UsageError
+from surefind.base.disk.folders import private_folder
+from surefind.base.disk.sealed import read_sealed, sealed
+from surefind.base.errors import ConfigError, NothingIndexedError, UsageError
+from surefind.base.prompts.values import Calls
+from surefind.base.protocols import OnProgress, Retriever
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.write.layout import Layout
 from surefind.kb import KnowledgeBase
-from surefind.prompts.values import Calls
-from surefind.protocols import OnProgress, Retriever
-from surefind.search.pipeline import Pipeline
-from surefind.settings.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
-from surefind.settings.file import Place, changed, check_writable, read_settings, value_of, write_settings
-from surefind.write.layout import Layout
+from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.kb.settings.file import Place, changed, check_writable, read_settings, value_of, write_settings
 
 _ADOPTED_FILE = "adopted.json"
 _MAX_UNDO = 20

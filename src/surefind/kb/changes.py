@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from surefind.desk.difference import unified
-from surefind.errors import NothingIndexedError, UsageError
-from surefind.store.catalogue import Catalogue
-from surefind.store.failures import explaining
-from surefind.store.rows import Generation
+from surefind.base.errors import NothingIndexedError, UsageError
+from surefind.engine.store.catalogue import Catalogue
+from surefind.engine.store.failures import explaining
+from surefind.engine.store.rows import Generation
+from surefind.kb.drafts.difference import unified
 
 
 @dataclass(frozen=True)

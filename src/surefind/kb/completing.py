@@ -13,25 +13,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from surefind.abilities import declared
-from surefind.access import Access
-from surefind.errors import LockedError, NothingIndexedError
-from surefind.protocols import OnProgress, Retriever, Services
-from surefind.running.time_left import about
-from surefind.search.waiting import work_of
-from surefind.spec import Stage
-from surefind.store.backend import Backend, Contents
-from surefind.store.lock import patiently, vectors_lock
-from surefind.types import Chunk
-from surefind.write.writer import both
+from surefind.base.abilities import declared
+from surefind.base.access import Access
+from surefind.base.errors import LockedError, NothingIndexedError
+from surefind.base.protocols import OnProgress, Retriever, Services
+from surefind.base.running.time_left import about
+from surefind.base.spec import Stage
+from surefind.base.types import Chunk
+from surefind.engine.search.waiting import work_of
+from surefind.engine.store.backend import Backend, Contents
+from surefind.engine.store.lock import patiently, vectors_lock
+from surefind.engine.write.writer import both
 
 if TYPE_CHECKING:
+    from surefind.engine.search.pipeline import Pipeline
+    from surefind.engine.search.reader import Searcher
+    from surefind.engine.store.catalogue import Catalogue
+    from surefind.engine.write.layout import Layout
+    from surefind.kb.settings.config import Settings
     from surefind.kb.writing import Writers
-    from surefind.search.pipeline import Pipeline
-    from surefind.search.reader import Searcher
-    from surefind.settings.config import Settings
-    from surefind.store.catalogue import Catalogue
-    from surefind.write.layout import Layout
 
 _MEANWHILE = "Searches use what is there; Ctrl-C keeps what is done, and surefind sync or surefind serve goes on."
 _LONG_SECONDS = 20.0
@@ -140,7 +140,7 @@ def _build(writers: Writers, retrievers: Sequence[Retriever], prepared: int, rep
 
 def lacking_text(kb: Completable, pipeline: Pipeline, layout: Layout | None) -> str:
     """Says which indexes a pipeline lacks, how long they take, and how to build them; empty if none is missing."""
-    from surefind.write.writer import MANY
+    from surefind.engine.write.writer import MANY
 
     lacking = kb.missing(pipeline.retrieve, layout)
     if not lacking:

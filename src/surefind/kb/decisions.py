@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from surefind.access import EVERYTHING, PUBLIC, Access, AccessList, access_lists
+from surefind.base.access import EVERYTHING, PUBLIC, Access, AccessList, access_lists
+from surefind.engine.store.failures import explaining
 from surefind.kb import KnowledgeBase
-from surefind.store.failures import explaining
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol, TypeVar
 
-from surefind.access import Access
-from surefind.desk.review import comments
-from surefind.desk.source import decoded, is_text
-from surefind.desk.values import Comment, Draft, Revision
-from surefind.errors import ForbiddenError, NotFoundError, UsageError
+from surefind.base.access import Access
+from surefind.base.errors import ForbiddenError, NotFoundError, UsageError
+from surefind.base.types import Chunk, Document
+from surefind.engine.search.reader import Searcher
 from surefind.kb import KnowledgeBase
+from surefind.kb.drafts.review import comments
+from surefind.kb.drafts.source import decoded, is_text
+from surefind.kb.drafts.values import Comment, Draft, Revision
 from surefind.kb.version_rights import readable_version
-from surefind.search.reader import Searcher
-from surefind.types import Chunk, Document
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""`kb.drafts`: writes, reviews and publishes drafts. `kb.desk` (`surefind.desk`) keeps them.
+"""`kb.drafts`: writes, reviews and publishes drafts. `kb.desk` (`surefind.kb.drafts`) keeps them.
 
 A save needs no writer's lock: drafts can be written while a sync runs. Publishing takes the lock, as a sync does.
 """
@@ -11,21 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from surefind.errors import NothingIndexedError, SourceError, StoreError, UsageError
+from surefind.base.errors import NothingIndexedError, SourceError, StoreError, UsageError
+from surefind.base.names import one_spelling
+from surefind.base.running.workers import check_stopped
 from surefind.kb.shared import Shared
 from surefind.kb.writing import Writers
-from surefind.names import one_spelling
-from surefind.running.workers import check_stopped
 
 if TYPE_CHECKING:
-    from surefind.access import Access
-    from surefind.desk.store import Content
-    from surefind.desk.values import Base, Draft
+    from surefind.base.access import Access
+    from surefind.base.protocols import OnProgress
+    from surefind.base.types import Chunk, Document
+    from surefind.engine.search.reader import Searcher
+    from surefind.engine.write.reading import Reading
+    from surefind.kb.drafts.store import Content
+    from surefind.kb.drafts.values import Base, Draft
     from surefind.kb.gate import Gate
-    from surefind.protocols import OnProgress
-    from surefind.search.reader import Searcher
-    from surefind.types import Chunk, Document
-    from surefind.write.reading import Reading
 
 T = TypeVar("T")
 
@@ -41,7 +41,7 @@ class Drafts:
 
     def add(self, file: str | Path, document: str = "", author: str = "") -> Draft:
         """Takes in a file as a draft: a new version of a document, which no search finds until it is published."""
-        from surefind.access import Access
+        from surefind.base.access import Access
 
         path = Path(file).expanduser()
         if self._shared.settings.readers.find(path.name) and not path.is_file():
@@ -66,9 +66,9 @@ class Drafts:
         document, whatever the file says. `made_from` is the version that its author edited, by default the one that is
         published now. A new name that looks like that of another document is refused; the message names the other one
         if `access` admits to it."""
-        from surefind.access import Access
-        from surefind.desk.taking import check_document, check_name, check_new
-        from surefind.store.failures import explaining
+        from surefind.base.access import Access
+        from surefind.engine.store.failures import explaining
+        from surefind.kb.drafts.taking import check_document, check_name, check_new
 
         check_name(name)
         document = document or one_spelling(name)
@@ -84,8 +84,8 @@ class Drafts:
     def _earlier(self, version: int, document: str) -> Base:
         """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
         was deleted, or is of another document, is out of date: its author puts it on the newer version."""
-        from surefind.desk.taking import base_from
-        from surefind.desk.values import Base
+        from surefind.kb.drafts.taking import base_from
+        from surefind.kb.drafts.values import Base
 
         try:
             earlier = self._shared.catalogue.versions.document(version)
@@ -114,7 +114,7 @@ class Drafts:
     def restore(self, version: int, author: str = "") -> Draft:
         """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
         that list, because the version had it from an earlier one, the draft is Markdown that names it."""
-        from surefind.desk.source import shown, text_name
+        from surefind.kb.drafts.source import shown, text_name
 
         document, name, data = self.source_of(version)
         content, base = self._taken(name, data, document.id, False)
@@ -126,7 +126,7 @@ class Drafts:
     def source_of(self, version: int) -> tuple[Document, str, bytes]:
         """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
         was published from, or Markdown."""
-        from surefind.desk.source import shown, text_name
+        from surefind.kb.drafts.source import shown, text_name
 
         document = self._shared.catalogue.versions.document(version)
         name, data = self._shared.desk.file_of(version) or (text_name(document.id), shown(document).encode())
@@ -141,7 +141,7 @@ class Drafts:
 
     def approve(self, number: int, revision: int, author: str = "") -> Draft:
         """Approves the newest revision of a draft in review. Nobody approves a draft that they wrote a part of."""
-        from surefind.desk.review import approve
+        from surefind.kb.drafts.review import approve
 
         approve(self._shared.desk, number, revision, author or self._shared.author)
         return self._shared.desk.get(number)
@@ -165,8 +165,8 @@ class Drafts:
         one to publish: if there is a newer one, `ConflictError` is raised. `warn` is told if the draft is published but
         could not be committed to git. `access` is what the publisher may read, by default everything: the file of a
         document that they may not read is not written."""
-        from surefind.access import Access
-        from surefind.desk.publishing import publish
+        from surefind.base.access import Access
+        from surefind.kb.drafts.publishing import publish
 
         asked = self._writers.gate(gate)  # raises if the settings require one
         desk = self._shared.desk
@@ -183,8 +183,8 @@ class Drafts:
     def trial(self, number: int, look: Callable[[Searcher, Searcher], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
         that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest. Work that
-        was stopped (`surefind.running.workers`) ends at its next step."""
-        from surefind.desk.publishing import build_only
+        was stopped (`surefind.base.running.workers`) ends at its next step."""
+        from surefind.kb.drafts.publishing import build_only
 
         if self._shared.catalogue.current() is None:
             raise NothingIndexedError("Nothing is published yet, so there is nothing to compare with.")
@@ -200,8 +200,8 @@ class Drafts:
     def _commit(self, number: int, access: Access) -> str:
         """Commits a published draft to the git repository of the settings, if there is one. A failure does not undo the
         publishing: it becomes an event of the draft, and is returned."""
-        from surefind.desk.publishing import write_to_git
-        from surefind.files.committing import WorkingTree
+        from surefind.engine.files.committing import WorkingTree
+        from surefind.kb.drafts.publishing import write_to_git
 
         settings, catalogue, desk = self._shared.settings, self._shared.catalogue, self._shared.desk
         if not settings.desk.git:
@@ -223,7 +223,7 @@ class Drafts:
 
     def _may_read(self, access: Access, version: int) -> bool:
         """Returns whether a caller may read a version: by its own access list, and by the rules for its names."""
-        from surefind.access import access_lists
+        from surefind.base.access import access_lists
 
         versions = self._shared.catalogue.versions
         document = versions.document(version)
@@ -234,7 +234,7 @@ class Drafts:
 
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
-        from surefind.write.cutting import cut_each
+        from surefind.engine.write.cutting import cut_each
 
         layout = self._shared.settings.layout
         if layout.asks_llm:
@@ -255,7 +255,7 @@ class Drafts:
     def published_text(self, document: str, access: Access) -> str:
         """Returns the published version of a document as the desk shows it; empty if the document is new, or if the
         caller may not read this version."""
-        from surefind.access import access_lists
+        from surefind.base.access import access_lists
 
         base, document_now = self._published(document)
         if base.version is None or document_now is None:
@@ -267,7 +267,7 @@ class Drafts:
     def may_read(self, number: int, access: Access, revision: int | None = None) -> bool:
         """Returns whether a caller may read a revision of a draft, by default the newest: by its access list, by that
         of the document as it is published now, and by the rules for its name."""
-        from surefind.access import access_lists
+        from surefind.base.access import access_lists
 
         document = self._shared.desk.get(number).document
         owned, names = [self._shared.desk.signed(number, revision)[1]], [document]
@@ -286,14 +286,14 @@ class Drafts:
     ) -> tuple[Content, Base]:
         """Reads the file of a draft as it will be published, with this access list, if there is one. Returns it, and
         the published version."""
-        from surefind.desk.source import shown
-        from surefind.desk.store import Content
+        from surefind.kb.drafts.source import shown
+        from surefind.kb.drafts.store import Content
 
         made, base = self._made(name, data, document, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
 
     def _made(self, name: str, data: bytes, document: str, keeps: bool, acl: tuple[str, ...]) -> tuple[Document, Base]:
-        from surefind.desk.taking import check_name, completed, read
+        from surefind.kb.drafts.taking import check_name, completed, read
 
         check_name(name)
         base, before = self._published(document)
@@ -301,9 +301,9 @@ class Drafts:
             return completed(read(reading, name, data, document), before, keeps, acl), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:
-        from surefind.desk.taking import base_of
-        from surefind.desk.values import Base
-        from surefind.store.failures import explaining
+        from surefind.engine.store.failures import explaining
+        from surefind.kb.drafts.taking import base_of
+        from surefind.kb.drafts.values import Base
 
         try:
             with explaining(self._shared.data):
@@ -313,7 +313,7 @@ class Drafts:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[Reading]:
-        from surefind.write.reading import Reading
+        from surefind.engine.write.reading import Reading
 
         with Reading(self._shared.settings.readers, self._shared.settings.limits, spare=True) as reading:
             yield reading

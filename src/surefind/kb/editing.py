@@ -19,13 +19,13 @@ from collections import defaultdict
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from surefind.errors import ConfigError, UsageError
+from surefind.base.errors import ConfigError, UsageError
+from surefind.base.redact import redacted
 from surefind.kb import KnowledgeBase
 from surefind.kb.adoption import SettingsChange, build, prepare_undo, write
-from surefind.redact import redacted
-from surefind.settings.config import FILE_NAME, TEMPLATE, Settings, parse_settings
-from surefind.settings.file import read_settings
-from surefind.settings.serve import serve_settings
+from surefind.kb.settings.config import FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.kb.settings.file import read_settings
+from surefind.kb.settings.serve import serve_settings
 
 MARK = "[redacted]"
 EDIT = "an edit of the settings"

@@ -2,17 +2,17 @@
 
 A gate is called with a reader of the current generation and a reader of the next one, which no search sees yet. It
 raises an error to refuse the next one. Then the writer deletes what it has built, and nothing changes for readers.
-`surefind.bench.gate.ExamGate` is the gate that asks the standing exam.
+`surefind.lab.bench.gate.ExamGate` is the gate that asks the standing exam.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from surefind.search.opening import Opening
-from surefind.search.reader import Searcher
-from surefind.settings.config import Settings
-from surefind.write.writer import Writer
+from surefind.engine.search.opening import Opening
+from surefind.engine.search.reader import Searcher
+from surefind.engine.write.writer import Writer
+from surefind.kb.settings.config import Settings
 
 Gate = Callable[[Searcher, Searcher], None]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from surefind.access import Access
-from surefind.graph.communities import Communities, communities
-from surefind.graph.derive import Graph
-from surefind.graph.index import GraphIndex
-from surefind.graph.labels import labels
-from surefind.graph.view import counts
-from surefind.protocols import Retriever
-from surefind.search.reader import Searcher
-from surefind.spec import make
-from surefind.store.backends.view import LocalView
+from surefind.base.access import Access
+from surefind.base.protocols import Retriever
+from surefind.base.spec import make
+from surefind.engine.graph.communities import Communities, communities
+from surefind.engine.graph.derive import Graph
+from surefind.engine.graph.index import GraphIndex
+from surefind.engine.graph.labels import labels
+from surefind.engine.graph.view import counts
+from surefind.engine.search.reader import Searcher
+from surefind.engine.store.backends.view import LocalView
 
 GRAPH = cast(Retriever, make("retrieve", "ppr(seed=[bm25])"))
 """A retriever whose index is the graph. Without vectors as seeds, it needs no encoder."""

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from surefind.disk.sealed import read_sealed
-from surefind.errors import StoreError, SurefindError
-from surefind.inference.record import RECORD, check_record
+from surefind.base.disk.sealed import read_sealed
+from surefind.base.errors import StoreError, SurefindError
+from surefind.engine.inference.record import RECORD, check_record
+from surefind.engine.llm.cache import CompletionCache
+from surefind.engine.store import session
+from surefind.engine.store.backends.local import LocalBackend
+from surefind.engine.store.failures import damaged, explaining
+from surefind.engine.store.version import file_version
 from surefind.kb import KnowledgeBase
-from surefind.llm.cache import CompletionCache
-from surefind.store import session
-from surefind.store.backends.local import LocalBackend
-from surefind.store.failures import damaged, explaining
-from surefind.store.version import file_version
 
 _MAX_LISTED = 5
 """The most damaged things that a message lists."""
@@ -34,7 +34,7 @@ class RepairedError(StoreError):
 
 
 def _catalogue(kb: KnowledgeBase) -> str:
-    from surefind.store.integrity import problems
+    from surefind.engine.store.integrity import problems
 
     started = time.perf_counter()
     with explaining(kb.data):
@@ -49,7 +49,7 @@ def _catalogue(kb: KnowledgeBase) -> str:
 
 
 def _drafts(kb: KnowledgeBase) -> str:
-    from surefind.desk.store import Desk
+    from surefind.kb.drafts.store import Desk
 
     desk = Desk(kb.data)
     try:
@@ -74,7 +74,7 @@ def _indexes(kb: KnowledgeBase) -> str:
 
 
 def _caches(kb: KnowledgeBase) -> str:
-    from surefind.store.vectors import VectorCache
+    from surefind.engine.store.vectors import VectorCache
 
     folder = kb.data / "cache"
     names: dict[str, type[VectorCache] | type[CompletionCache]] = {
@@ -97,10 +97,10 @@ def _caches(kb: KnowledgeBase) -> str:
 
 
 def _models(kb: KnowledgeBase) -> str:
-    from surefind.confidence import answering, saved
-    from surefind.fuse.learned import MANIFEST, read_manifest
-    from surefind.inference.manifest import FusionManifest
-    from surefind.llm.trained import FILE, read_prompt
+    from surefind.engine.confidence import answering, saved
+    from surefind.engine.fuse.learned import MANIFEST, read_manifest
+    from surefind.engine.inference.manifest import FusionManifest
+    from surefind.engine.llm.trained import FILE, read_prompt
 
     folder = kb.data / "models"
     work: list[Callable[[], object]] = []

@@ -20,33 +20,33 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Self
 
-from surefind.access import Access
-from surefind.errors import NotBuiltError, NothingIndexedError, SourceError, StoreError
+from surefind.base.access import Access
+from surefind.base.errors import NotBuiltError, NothingIndexedError, SourceError, StoreError
+from surefind.base.protocols import OnProgress, Retriever
+from surefind.base.types import Document, Effort, SearchResult
+from surefind.engine.search.current import Current
+from surefind.engine.search.extent import Extent
+from surefind.engine.search.hits import PARENT
+from surefind.engine.search.opening import Opening
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.reader import Searcher, check_query
+from surefind.engine.services import LocalServices
+from surefind.engine.store.catalogue import Catalogue
+from surefind.engine.store.failures import explaining
+from surefind.engine.store.rows import Generation, Version
+from surefind.engine.write.layout import Layout
 from surefind.kb.drafting import Drafts
 from surefind.kb.queries import QueryLog
+from surefind.kb.settings.config import FILE_NAME, Settings, load_settings
 from surefind.kb.shared import Shared
 from surefind.kb.writing import Writers
-from surefind.protocols import OnProgress, Retriever
-from surefind.search.current import Current
-from surefind.search.extent import Extent
-from surefind.search.hits import PARENT
-from surefind.search.opening import Opening
-from surefind.search.pipeline import Pipeline
-from surefind.search.reader import Searcher, check_query
-from surefind.services import LocalServices
-from surefind.settings.config import FILE_NAME, Settings, load_settings
-from surefind.store.catalogue import Catalogue
-from surefind.store.failures import explaining
-from surefind.store.rows import Generation, Version
-from surefind.types import Document, Effort, SearchResult
-from surefind.write.layout import Layout
 
 if TYPE_CHECKING:
-    from surefind.desk.store import Desk
+    from surefind.base.prompts.values import Calls
+    from surefind.engine.write.intake import SyncReport
+    from surefind.kb.drafts.store import Desk
     from surefind.kb.gate import Gate
     from surefind.kb.status import Status
-    from surefind.prompts.values import Calls
-    from surefind.write.intake import SyncReport
 
 
 class KnowledgeBase:
@@ -265,9 +265,9 @@ class KnowledgeBase:
         `gate` is asked before the result is published; it is required if the settings say `gate = true`. `ray` is the
         address of a Ray cluster that prepares the files. If vectors take long, documents are published by their words
         first, and then the rest is done as by `complete`, if not told to `wait` is false; `tell` gets sentences."""
-        from surefind.files.git import GitOrigin, source
-        from surefind.store.cache import remove
-        from surefind.write.sync import sync
+        from surefind.engine.files.git import GitOrigin, source
+        from surefind.engine.store.cache import remove
+        from surefind.engine.write.sync import sync
 
         retrievers = self.settings.retrievers if index else []
         with (
@@ -337,7 +337,7 @@ class KnowledgeBase:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
         time. Other writers do not wait for it. The next sync uses the result; searches notice nothing. Returns the
         names of the merged indexes."""
-        from surefind.write.merge import merge
+        from surefind.engine.write.merge import merge
 
         about = str(self.settings.layout), self.settings.retrievers, self.services
         with explaining(self.data):
@@ -351,7 +351,7 @@ class KnowledgeBase:
 
     def retire(self, document: str, report: OnProgress | None = None, gate: Gate | None = None) -> int:
         """Removes a document, but not its file. Returns the number of the new generation. `gate` is as in `sync`."""
-        from surefind.write import publish
+        from surefind.engine.write import publish
 
         with self._writers.change(report, self._writers.gate(gate)) as writer:
             return publish.retire(writer, document, self.settings.retrievers)
@@ -359,7 +359,7 @@ class KnowledgeBase:
     def changes(self, stop: Event | None = None) -> Iterator[None]:
         """Watches the sources: yields once when watching has begun, and again whenever their files have changed.
         It ends only when `stop` is set."""
-        from surefind.write.watch import changes
+        from surefind.engine.write.watch import changes
 
         roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
         if not roots:
@@ -371,8 +371,8 @@ class KnowledgeBase:
     ) -> list[Calls]:
         """Estimates the LLM calls of a sync of these paths (or of every known source), as an upper bound. Counts the
         files that changed, or all files if the layout or an index is new."""
-        from surefind.files.git import source
-        from surefind.write.quote import known_files, sync_calls
+        from surefind.engine.files.git import source
+        from surefind.engine.write.quote import known_files, sync_calls
 
         settings = self.settings
         roots = [source(path) for path in paths]

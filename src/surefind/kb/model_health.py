@@ -16,14 +16,14 @@ from typing import Literal
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from surefind import spec
-from surefind.abilities import declared
-from surefind.errors import SurefindError
+from surefind.base import spec
+from surefind.base.abilities import declared
+from surefind.base.errors import SurefindError
+from surefind.base.redact import redacted
+from surefind.engine.llm.address import parse_model
+from surefind.engine.net import trust
 from surefind.kb import KnowledgeBase
 from surefind.kb.status import models_of
-from surefind.llm.address import parse_model
-from surefind.net import trust
-from surefind.redact import redacted
 
 _SECONDS = 2.0
 """How long to wait for a server."""

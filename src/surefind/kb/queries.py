@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from surefind.access import Access
-from surefind.errors import DamagedError, StoreError, SurefindError
-from surefind.store.checked import CheckedRows, Format, damaged_pages
-from surefind.store.checked_file import CheckedFile, FileKind
-from surefind.store.checksums import Tables
-from surefind.types import SearchResult
+from surefind.base.access import Access
+from surefind.base.errors import DamagedError, StoreError, SurefindError
+from surefind.base.types import SearchResult
+from surefind.engine.store.checked import CheckedRows, Format, damaged_pages
+from surefind.engine.store.checked_file import CheckedFile, FileKind
+from surefind.engine.store.checksums import Tables
 
 NAME = "queries.db"
 HITS = 5

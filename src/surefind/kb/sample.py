@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from surefind.errors import MissingPartError
+from surefind.base.errors import MissingPartError
 
 _PACKAGED = Path(__file__).parents[1] / "sample"
 _CLONE = Path(__file__).parents[3] / "examples"
@@ -34,7 +34,7 @@ def sample_vectors(*encoders: str) -> list[tuple[bytes, bytes]]:
     row's key is a hash of the encoder and the text, so where one of them has changed, the vector is computed as for any
     other document.
     """
-    from surefind.disk.arrays import read_archive
+    from surefind.base.disk.arrays import read_archive
 
     path = sample_folder().parent / VECTORS
     if not path.is_file():

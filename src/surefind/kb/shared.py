@@ -7,20 +7,20 @@ from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING
 
-from surefind.access import checked_name
-from surefind.errors import NotBuiltError
-from surefind.search.current import Current
-from surefind.services import LocalServices
-from surefind.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
-from surefind.store.backend import Backend
-from surefind.store.backends.choice import backend_of
-from surefind.store.catalogue import NAME, Catalogue
-from surefind.store.connection import closed
-from surefind.store.failures import explaining
-from surefind.store.lock import nothing_yet
+from surefind.base.access import checked_name
+from surefind.base.errors import NotBuiltError
+from surefind.engine.search.current import Current
+from surefind.engine.services import LocalServices
+from surefind.engine.store.backend import Backend
+from surefind.engine.store.backends.choice import backend_of
+from surefind.engine.store.catalogue import NAME, Catalogue
+from surefind.engine.store.connection import closed
+from surefind.engine.store.failures import explaining
+from surefind.engine.store.lock import nothing_yet
+from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 
 if TYPE_CHECKING:
-    from surefind.desk.store import Desk
+    from surefind.kb.drafts.store import Desk
 
 
 class Shared:
@@ -43,7 +43,7 @@ class Shared:
     @property
     def author(self) -> str:
         """Who changes the knowledge base."""
-        from surefind.write.writer import this_user
+        from surefind.engine.write.writer import this_user
 
         return self._author or this_user()
 
@@ -65,7 +65,7 @@ class Shared:
     @property
     def desk(self) -> Desk:
         """What is kept of drafts. Any thread may use it."""
-        from surefind.desk.store import Desk
+        from surefind.kb.drafts.store import Desk
 
         with self.lock:
             self.check_open()

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefind.access import Access
-from surefind.redact import redacted
-from surefind.search.reader import Searcher
-from surefind.settings.config import Settings
-from surefind.store.backend import Backend
-from surefind.store.catalogue import Catalogue
-from surefind.store.rows import Source
-from surefind.write.intake import Problem
+from surefind.base.access import Access
+from surefind.base.redact import redacted
+from surefind.engine.search.reader import Searcher
+from surefind.engine.store.backend import Backend
+from surefind.engine.store.catalogue import Catalogue
+from surefind.engine.store.rows import Source
+from surefind.engine.write.intake import Problem
+from surefind.kb.settings.config import Settings
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from surefind.access import Access, access_lists
-from surefind.errors import NotFoundError, StoreError
+from surefind.base.access import Access, access_lists
+from surefind.base.errors import NotFoundError, StoreError
+from surefind.engine.search.reader import Searcher
+from surefind.engine.store.rows import Version
 from surefind.kb import KnowledgeBase
-from surefind.search.reader import Searcher
-from surefind.store.rows import Version
 
 
 def may_read_version(kb: KnowledgeBase, version: Version, access: Access) -> bool:

@@ -11,15 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surefind.errors import UsageError
+from surefind.base.errors import UsageError
 from surefind.kb.shared import Shared
 
 if TYPE_CHECKING:
+    from surefind.base.protocols import OnProgress, Retriever
+    from surefind.engine.write.layout import Layout
+    from surefind.engine.write.reading import Reading
+    from surefind.engine.write.writer import Writer
     from surefind.kb.gate import Gate
-    from surefind.protocols import OnProgress, Retriever
-    from surefind.write.layout import Layout
-    from surefind.write.reading import Reading
-    from surefind.write.writer import Writer
 
 
 class Writers:
@@ -40,10 +40,10 @@ class Writers:
     ) -> Iterator[Writer]:
         """Opens a writer. A `trial` commits nothing, and its readers count words over what a caller may read, whatever
         the settings say: a backend elsewhere cannot."""
+        from surefind.engine.store.backends.choice import backend_of
+        from surefind.engine.store.failures import explaining
+        from surefind.engine.write.writer import Writer
         from surefind.kb.gate import admission
-        from surefind.store.backends.choice import backend_of
-        from surefind.store.failures import explaining
-        from surefind.write.writer import Writer
 
         shared, settings = self._shared, self._shared.settings
         shared.check_open()
@@ -70,7 +70,7 @@ class Writers:
         if given is None and self._shared.settings.gate:
             raise UsageError(
                 "surefind.toml says gate = true, and this call has no gate. Pass "
-                "gate=surefind.bench.gate.ExamGate(kb), or gate=surefind.kb.gate.always_open to publish without a "
+                "gate=surefind.lab.bench.gate.ExamGate(kb), or gate=surefind.kb.gate.always_open to publish without a "
                 "check."
             )
         return given
@@ -81,11 +81,11 @@ class Writers:
         return self._shared.data / "cache" / "prepared.db"
 
     def _reading(self, ray: str) -> Reading:
-        from surefind.write.reading import Reading
+        from surefind.engine.write.reading import Reading
 
         settings = self._shared.settings
         if not ray:
             return Reading(settings.readers, settings.limits, spare=True)
-        from surefind.write.cluster import ClusterReading
+        from surefind.engine.write.cluster import ClusterReading
 
         return ClusterReading(settings.readers, settings.limits, ray, self.checkpoint)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.access import Access, PathRule
-from surefind.errors import NotBuiltError, StoreError, UsageError
-from surefind.protocols import Retriever, Services
-from surefind.store.backend import Backend, Contents, Delta, View
-from surefind.store.catalogue import Catalogue
+from surefind.base.access import Access, PathRule
+from surefind.base.errors import NotBuiltError, StoreError, UsageError
+from surefind.base.protocols import Retriever, Services
+from surefind.base.types import PAD, Chunk, Document, Query, Rankings
+from surefind.engine.store.backend import Backend, Contents, Delta, View
+from surefind.engine.store.catalogue import Catalogue
 from surefind.testing._rule import rule
 from surefind.testing.rankings import check_rankings
-from surefind.types import PAD, Chunk, Document, Query, Rankings
 
 LAYOUT = "whole + headings"
 OWNER, PUBLIC = Access.owner(), Access.public()

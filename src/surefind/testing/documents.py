@@ -6,11 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-from surefind.errors import SourceError
-from surefind.protocols import Chunker, Enricher, Reader, Services
-from surefind.services import LocalServices
+from surefind.base.errors import SourceError
+from surefind.base.protocols import Chunker, Enricher, Reader, Services
+from surefind.base.types import Chunk, Document
+from surefind.engine.services import LocalServices
 from surefind.testing._rule import rule
-from surefind.types import Chunk, Document
 
 DOCUMENTS = (
     Document("empty.md", ""),

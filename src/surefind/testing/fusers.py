@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from surefind import spec
-from surefind.abilities import declared
-from surefind.protocols import Fuser
+from surefind.base import spec
+from surefind.base.abilities import declared
+from surefind.base.protocols import Fuser
+from surefind.base.types import Rankings
 from surefind.testing._rule import rule
 from surefind.testing.rankings import Row, check_rankings, rankings_of, same_row, scores_of
-from surefind.types import Rankings
 
 FUSER_ROWS: tuple[tuple[Row, Row], ...] = (
     (([3, 1, 2], [9.0, 4.0, 1.5]), ([2, 5, 3], [0.9, 0.8, 0.1])),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from surefind.base.types import EVERY, PAD, Mask, Rankings, Signal
 from surefind.testing._rule import rule
-from surefind.types import EVERY, PAD, Mask, Rankings, Signal
 
 TOLERANCE = 1e-5
 """Allowed difference between two computations of the same score, since the order of additions may differ."""

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefind.protocols import Passages, Reranker, Services
-from surefind.services import LocalServices
+from surefind.base.protocols import Passages, Reranker, Services
+from surefind.base.types import PAD, Query, Rankings
+from surefind.engine.services import LocalServices
 from surefind.testing._rule import rule
 from surefind.testing.rankings import check_rankings, rankings_of, same_row
-from surefind.types import PAD, Query, Rankings
 
 
 def check_reranker(

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from surefind.abilities import Growing, Part, declared
-from surefind.protocols import Index, Retriever, Reuse, ScoringIndex, Services, VectorIndex
+from surefind.base.abilities import Growing, Part, declared
+from surefind.base.protocols import Index, Retriever, Reuse, ScoringIndex, Services, VectorIndex
+from surefind.base.types import EVERY, PAD, Chunk, Mask, Query, Rankings
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE, check_rankings, same_row, scores_of
-from surefind.types import EVERY, PAD, Chunk, Mask, Query, Rankings
 
 
 def check_retriever(

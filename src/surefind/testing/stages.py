@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from surefind import spec
-from surefind.abilities import declared
-from surefind.protocols import Retriever, Services
+from surefind.base import spec
+from surefind.base.abilities import declared
+from surefind.base.protocols import Retriever, Services
 from surefind.testing._rule import rule
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from surefind.protocols import Analyzer, Embedder
+from surefind.base.protocols import Analyzer, Embedder
 from surefind.testing._rule import rule
 from surefind.testing.rankings import TOLERANCE
 

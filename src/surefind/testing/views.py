@@ -7,16 +7,16 @@ from functools import cached_property
 
 import numpy as np
 
-from surefind.abilities import WordedIndex, declared
-from surefind.access import Access, PathRule
-from surefind.errors import SpecError
-from surefind.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
-from surefind.store.backend import Passage, Spans, View
-from surefind.store.facets import Facet
-from surefind.store.needs import innermost
+from surefind.base.abilities import WordedIndex, declared
+from surefind.base.access import Access, PathRule
+from surefind.base.errors import SpecError
+from surefind.base.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
+from surefind.base.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Rankings, Wording
+from surefind.engine.store.backend import Passage, Spans, View
+from surefind.engine.store.facets import Facet
+from surefind.engine.store.needs import innermost
 from surefind.testing._rule import rule
 from surefind.testing.retrievers import built
-from surefind.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Rankings, Wording
 
 
 class MemoryView:

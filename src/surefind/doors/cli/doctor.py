@@ -1,0 +1,272 @@
+"""`surefind doctor`: checks that everything is installed and works."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from surefind.base.errors import NothingIndexedError, SurefindError
+from surefind.doors.cli._common import HERE, Folder, Json, megabytes, print_json
+
+if TYPE_CHECKING:
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.fitness.kinds import StepKind
+
+_PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")
+
+_VERDICTS = ("fit", "doubtful", "unfit")
+_LITTLE_ROOM = 1 << 30
+"""Free bytes on the disk below which the doctor warns: 1 GiB."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command("doctor")(doctor)
+
+
+def doctor(
+    kb: Folder = HERE,
+    parity: Annotated[
+        bool,
+        typer.Option("--parity", help="Also compare the backend with local indexes, on the standing exam."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Check the installation, the bundled models and the knowledge base; list every stage.
+
+    Each check ends as ok, warning (it works, but you should know something) or failed. The exit code is 1 if a check
+    failed.
+    """
+    listed = [*_checks(kb), *([("parity", lambda: _parity(kb))] if parity else [])]
+    checks = [_run(name, check) for name, check in listed]
+    counts = {status: sum(check["status"] == status for check in checks) for status in ("ok", "warning", "failed")}
+    stages, readers = _stages(), _readers()
+    if as_json:
+        print_json({"checks": checks, "summary": counts, "stages": stages, "readers": readers})
+    else:
+        for check in checks:
+            typer.echo(f"{check['status']:<7}  {check['name']:<16} {check['says']}")
+        typer.echo(f"\n{len(checks)} checks: " + ", ".join(f"{n} {status}" for status, n in counts.items()) + ".\n")
+        for kind, names in stages.items():
+            typer.echo(f"{kind:<9} {', '.join(names) or '-'}")
+        typer.echo("\nReaders and the files they read")
+        for reader in readers:
+            needs = f"   needs: pip install 'surefind[{reader['extra']}]'" if reader["missing"] else ""
+            typer.echo(f"  {reader['name']:<9} {_endings(reader['suffixes'])}{needs}")
+    if counts["failed"]:
+        raise typer.Exit(1)
+
+
+class _NoticeError(Exception):
+    """Raised by a check that found nothing broken, but something the user should know."""
+
+
+def _run(name: str, check: Callable[[], str]) -> dict[str, str]:
+    try:
+        return {"name": name, "status": "ok", "says": check()}
+    except _NoticeError as warning:
+        return {"name": name, "status": "warning", "says": f"{warning}"}
+    except Exception as error:  # finding failures is the doctor's job
+        return {"name": name, "status": "failed", "says": f"{error}"}
+
+
+def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
+    return [
+        ("python", lambda: f"{platform.python_version()} on {platform.machine()}"),
+        *((package, lambda package=package: _version(package)) for package in _PACKAGES),
+        *((f"encoder {name}", partial(_encode, name)) for name in ("minilm", "arctic")),
+        *((f"reranker {name}", partial(_rerank, name)) for name in ("bundled", "careful")),
+        ("disk", lambda: _disk(kb)),
+        ("settings", lambda: _settings(kb)),
+        ("trusted servers", _trusted),
+        ("knowledge base", lambda: _verify(kb)),
+        *_damage(kb),
+        ("language", lambda: _language(kb)),
+        *_models(kb),
+    ]
+
+
+def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise RuntimeError(f"not installed; run: pip install {package}") from None
+
+
+def _encode(name: str) -> str:
+    from surefind.base import spec
+
+    vector = spec.make("embed", name).embed(["does it work?"])
+    return f"{name} (for English) returns vectors of {vector.shape[1]} dimensions, files match their SHA-256"
+
+
+def _rerank(name: str) -> str:
+    from surefind.base.types import Chunk
+    from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
+    from surefind.engine.rerank.cross_encoder import bundled
+
+    passages = [Chunk("", 0, len(text), text) for text in ("Yes, it works.", "The vault opens at nine.")]
+    answer, other = OnnxCrossEncoder(bundled(name)).score("does it work?", passages)
+    return f"scores an answer {answer - other:.1f} higher than an unrelated text, files match their SHA-256"
+
+
+def _disk(kb: Path) -> str:
+    folder = kb.resolve()
+    free = shutil.disk_usage(folder if folder.exists() else Path.cwd()).free
+    if free < _LITTLE_ROOM:
+        raise _NoticeError(f"only {megabytes(free)} free; a sync that runs out of space stops and loses nothing")
+    return f"{megabytes(free)} free"
+
+
+def _settings(kb: Path) -> str:
+    from surefind.kb.settings.config import FILE_NAME, load_settings
+
+    settings = load_settings(kb / FILE_NAME)
+    where = FILE_NAME if (kb / FILE_NAME).exists() else "defaults (no surefind.toml)"
+    return f"{where}, pipelines: {', '.join(settings.known)}"
+
+
+def _trusted() -> str:
+    from surefind.engine.net.trust import remembered
+
+    servers = [f"{host} ({', '.join(keys)})" if keys else host for host, keys in remembered().items()]
+    return ", ".join(servers) or "none confirmed (surefind trust HOST); this machine and known services need none"
+
+
+def _verify(kb: Path) -> str:
+    """Opens the current generation and its indexes."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        try:
+            view = base.reader().view
+        except NothingIndexedError as error:
+            return str(error)  # no knowledge base yet, or the first sync is running
+        view.ready(base.settings.retrievers)
+        return f"{len(view)} passages can be searched"
+
+
+def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
+    """Returns the checks for damage, one for each kind of file; none before the first sync."""
+    from surefind.engine.store.catalogue import NAME
+    from surefind.kb.settings.config import DATA_FOLDER
+
+    if not (kb / DATA_FOLDER / NAME).exists():
+        return []
+    from surefind.lab.bench.integrity import CHECKS
+
+    return [(name, partial(_check_damage, kb, check)) for name, check in CHECKS.items()]
+
+
+def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:
+    from surefind.kb import KnowledgeBase
+    from surefind.kb.integrity import RepairedError
+
+    with KnowledgeBase.open(kb) as base:
+        try:
+            return check(base)
+        except NothingIndexedError as error:
+            return str(error)  # the first sync was stopped, or is running
+        except RepairedError as warning:
+            raise _NoticeError(str(warning)) from None
+
+
+def _models(kb: Path) -> list[tuple[str, Callable[[], str]]]:
+    """Returns a check for each language model of the settings: what is known about its fitness."""
+    from surefind.kb.settings.config import FILE_NAME, load_settings
+
+    try:
+        settings = load_settings(kb / FILE_NAME)
+    except SurefindError:
+        return []  # the check of the settings says so
+    names = dict.fromkeys(name for name in (settings.llm.model, settings.llm.fallback) if name)
+    return [("language model", partial(_fitness, kb, name)) for name in names]
+
+
+def _fitness(kb: Path, name: str) -> str:
+    from surefind.base.redact import redacted
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.fitness.check import results
+    from surefind.lab.fitness.kinds import KINDS
+
+    with KnowledgeBase.open(kb) as base:
+        checked = results(base, name)
+    if not checked:
+        raise _NoticeError(f"{redacted(name)} was not checked; run: surefind llm check")
+    groups = {verdict: [kind for kind, task in checked.items() if task.verdict == verdict] for verdict in _VERDICTS}
+    listed = [f"{verdict} for {_steps(kinds, KINDS)}" for verdict, kinds in groups.items() if kinds]
+    says = f"{redacted(name)}: {'; '.join(listed)}"
+    if groups["unfit"]:
+        raise _NoticeError(f"{says} (surefind llm check shows the figures)")
+    return says
+
+
+def _steps(names: list[str], kinds: Mapping[str, StepKind]) -> str:
+    return ", ".join(step for name in names for step in kinds[name].steps)
+
+
+def _language(kb: Path) -> str:
+    from surefind.doors.cli._language import advice
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        try:
+            text = advice(base)
+        except NothingIndexedError:
+            return "no documents yet"
+    if text:
+        raise _NoticeError(text)
+    return "no mismatch found between the encoders and the documents' language"
+
+
+def _parity(kb: Path) -> str:
+    """Asks the standing exam with the backend, and with indexes that are built here."""
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.bench.parity import MAX_DIFFERENCE, MIN_OVERLAP, measure_parity
+    from surefind.lab.bench.standing import standing_exam
+
+    with KnowledgeBase.open(kb) as base:
+        backend = base.settings.store.backend
+        parities = measure_parity(base, standing_exam(base, base.reader()))
+    says = f"{backend} against local: {'; '.join(map(str, parities))}"
+    if not all(parity.close for parity in parities):
+        raise RuntimeError(f"{says}. At least {MIN_OVERLAP} and at most ±{MAX_DIFFERENCE} were expected")
+    return says
+
+
+def _stages() -> dict[str, list[str]]:
+    from surefind.base import spec
+
+    return {kind: spec.names(kind) for kind in spec.KINDS}
+
+
+def _readers() -> list[dict[str, Any]]:
+    """Lists every reader with the files it reads and the packages it lacks."""
+    from importlib.util import find_spec
+
+    from surefind.base import spec
+    from surefind.base.abilities import declared
+    from surefind.base.protocols import Reader
+
+    readers = [(name, cast(Reader, spec.make("read", name))) for name in spec.names("read")]
+    return [
+        {
+            "name": name,
+            "suffixes": list(reader.suffixes),
+            "extra": declared(reader).extra,
+            "missing": [module for module in declared(reader).needs if find_spec(module) is None],
+        }
+        for name, reader in readers
+    ]
+
+
+def _endings(suffixes: list[str]) -> str:
+    shown = " ".join(suffixes[:8])
+    return f"{shown} … ({len(suffixes)})" if len(suffixes) > 8 else shown

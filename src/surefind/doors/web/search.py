@@ -1,0 +1,311 @@
+"""`/`: the search page. It shows how sure the answer is, why each passage was found, and two pipelines side by side."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal, TypeVar
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Form, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import Response
+
+from surefind.base.errors import NotBuiltError, NothingIndexedError, QueryError, SurefindError, UsageError
+from surefind.base.types import Effort, SearchResult
+from surefind.doors.auth.caller import Caller
+from surefind.doors.http.answers import shown_to
+from surefind.doors.http.guard import same_origin
+from surefind.doors.http.service import Served, Service
+from surefind.doors.web.page import back_to, is_fragment, local_path, page
+from surefind.doors.web.passage import TextSpan, parts_of
+from surefind.doors.why import why
+from surefind.doors.words import sought
+from surefind.engine.search.extent import Extent
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.reader import RequestedSearch
+from surefind.engine.search.waiting import waiting_text
+from surefind.engine.store.facets import Facet
+from surefind.lab.bench.plan import short
+from surefind.lab.bench.standing import has_standing_exam, standing_exam
+from surefind.lab.exam import feedback as kept_feedback
+from surefind.lab.exam import keeping
+from surefind.lab.exam.visible import readable_questions
+from surefind.lab.study.archive import saved_reports
+
+router = APIRouter(include_in_schema=False)
+_HIT_EXTENT = Extent.parse("parent", 700)
+"""How much of a passage a hit shows: around its best sentence."""
+_MAX_FILTERS = 20
+_K = 10
+_EXAMPLES, _EXAMPLE_CHARS = 5, 90
+"""How many examples an empty page shows, and how long each is at most."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ResultColumn:
+    """What one pipeline found."""
+
+    pipeline: str
+    result: SearchResult
+    parts: Mapping[str, list[TextSpan]]
+    """The text of each hit, by its id."""
+    why: Mapping[str, str]
+    """Why each hit was found, in words, by its id."""
+    elsewhere: Mapping[str, int]
+    """The rank of a hit in the other column, by its id; empty if there is one column."""
+    ms: float
+    trace: Sequence[Mapping[str, Any]]
+    """The stages, as the visitor may see them."""
+    later: str = ""
+    """The address that says how sure the search is, once its first hits have been read; empty if it is known."""
+
+
+@dataclass(frozen=True)
+class FilterChoice:
+    """A value to filter by."""
+
+    value: str
+    documents: int
+    chosen: bool
+    address: str
+
+
+@dataclass(frozen=True)
+class FacetView:
+    key: str
+    choices: list[FilterChoice]
+
+
+@dataclass(frozen=True)
+class SearchForm:
+    """What the address of the page asks for."""
+
+    query: str
+    where: tuple[str, ...]
+    pipeline: str
+    compare: str
+
+    def address(self, path: str = "/", **other: object) -> str:
+        """Returns the address of this search with something else in it."""
+        given = {"query": self.query, "where": self.where, "pipeline": self.pipeline, "compare": self.compare, **other}
+        return f"{path}?" + urlencode(
+            {name: value for name, value in given.items() if value}, doseq=True, errors="replace"
+        )
+
+
+@router.get("/")
+async def search(
+    request: Request,
+    service: Served,
+    query: str = "",
+    where: Annotated[list[str] | None, Query(max_length=_MAX_FILTERS)] = None,
+    pipeline: Annotated[str, Query(max_length=500)] = "",
+    compare: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """The whole page, or what was found, if somebody is typing."""
+    caller = await service.caller(request, "read")
+    asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, compare)
+    began = time.perf_counter()
+    columns, empty = await _apart(service, request, caller, asked, "quick", lambda: _found(service, caller, asked))
+    begins, template = not asked.query and not empty, "hits_part.html" if is_fragment(request) else "search.html"
+
+    def made() -> Response:
+        return page(
+            caller, template, title=asked.query or "Search", here="search", asked=asked,
+            facets=_facets(service, caller, asked), columns=columns, pipelines=service.pipelines(),
+            default=service.kb.settings.pipeline, empty=empty, examples=_examples(service, caller) if begins else [],
+            waiting=begins and _waiting(service, caller), unmeasured=begins and _unmeasured(service, caller),
+        )  # fmt: skip
+
+    shown = await service.work(made)
+    shown.headers["Server-Timing"] = f"search;dur={(time.perf_counter() - began) * 1000:.1f}"
+    typing = request.headers.get("hx-request") == "true"  # or going back: neither asks a question
+    if columns and service.kb.settings.keep_queries and not typing and same_origin(request.headers):
+        shown.background = BackgroundTask(service.kb.queries.keep, columns[0].result, caller.access(asked.where))
+    return shown
+
+
+@router.get("/sure")
+async def sure(
+    request: Request,
+    service: Served,
+    query: str,
+    where: Annotated[list[str] | None, Query(max_length=_MAX_FILTERS)] = None,
+    pipeline: Annotated[str, Query(max_length=500)] = "",
+) -> Response:
+    """How sure a search is, after its first hits have been read."""
+    caller = await service.caller(request, "read")
+    asked = SearchForm(query.strip(), tuple(dict.fromkeys(where or ())), pipeline, "")
+
+    def read() -> Response:
+        columns = _columns(service, caller, asked, read=True)
+        return page(caller, "sure_part.html", title="", here="search", column=columns[0])
+
+    return await _apart(service, request, caller, asked, "read", read)
+
+
+async def _apart(
+    service: Service, request: Request, caller: Caller, asked: SearchForm, effort: Effort, do: Callable[[], T]
+) -> T:
+    """Searches where the slower one of the two pipelines has its place."""
+    if not asked.query:
+        return await service.work(do)
+    names = [asked.pipeline or None, *([asked.compare] if asked.compare else [])]
+    if service.kb.settings.min_confidence:
+        effort = service.kb.settings.effort(person=True)
+    slowest = max((service.pipeline(name, caller) for name in names), key=service.slowness)
+    return await service.search_apart(request, caller, slowest, effort, do)
+
+
+def _found(service: Service, caller: Caller, asked: SearchForm) -> tuple[list[ResultColumn], bool]:
+    """Returns what was found, and whether there is nothing to search."""
+    if not asked.query:
+        return [], _empty(service, caller)
+    try:
+        return _columns(service, caller, asked), False
+    except NothingIndexedError:
+        return [], True
+
+
+def _columns(service: Service, caller: Caller, asked: SearchForm, read: bool = False) -> list[ResultColumn]:
+    """Returns what each pipeline found. Hits are shown at once; without `read`, how sure the search is comes later."""
+    most = service.settings.max_query
+    if len(asked.query) > most:
+        raise QueryError(f"The query has {len(asked.query):,} characters; the limit is {most:,}.")
+    first = service.pipeline(asked.pipeline or None, caller)
+    second = service.pipeline(asked.compare, caller) if asked.compare else None
+    reader, access, words = service.reader(), caller.access(asked.where), sought(asked.query)
+    k = min(_K, service.settings.max_k)
+    searched: list[tuple[Pipeline, SearchResult, float]] = []
+    effort, least = service.kb.settings.effort(person=True), service.kb.settings.min_confidence
+    later = effort == "read" and not least and not read
+    for pipeline in (first, second) if second else (first,):
+        began = time.perf_counter()
+        sure = "quick" if later else effort
+        wanted = RequestedSearch(asked.query, access, pipeline, k, 0, _HIT_EXTENT, least, sure)
+        result = service.search(reader, wanted).result
+        searched.append((pipeline, result, (time.perf_counter() - began) * 1000))
+    ranks = [{hit.id: hit.rank for hit in result.hits} for _, result, _ in searched]
+    others = list(reversed(ranks)) if second else [{}]
+    return [
+        ResultColumn(
+            pipeline.name or short(pipeline),
+            result,
+            {hit.id: parts_of(hit, words) for hit in result.hits},
+            {hit.id: why(hit, pipeline) for hit in result.hits},
+            other,
+            ms,
+            shown_to(caller, {"trace": [asdict(entry) for entry in result.trace]})["trace"],
+            asked.address("/sure", pipeline=name, compare="") if later else "",
+        )
+        for (pipeline, result, ms), other, name in zip(searched, others, (asked.pipeline, asked.compare), strict=False)
+    ]
+
+
+def _facets(service: Service, caller: Caller, asked: SearchForm) -> list[FacetView]:
+    """Returns the metadata to filter by. The link of a chosen value takes the filter away."""
+    try:
+        facets = service.reader().facets(caller.access(asked.where), service.kb.settings.filters)
+    except NothingIndexedError:
+        return []
+    return [FacetView(facet.key, _choices(facet, asked)) for facet in facets]
+
+
+def _choices(facet: Facet, asked: SearchForm) -> list[FilterChoice]:
+    """Returns the values of a facet. Several chosen values of one key mean either of them."""
+    mine = [given for given in asked.where if given.startswith(f"{facet.key}=")]
+    rest = tuple(given for given in asked.where if given not in mine)
+    chosen = [value for given in mine for value in given.partition("=")[2].lower().split(",")]
+    choices = []
+    for value, number in facet.values:
+        is_chosen = value.lower() in chosen
+        wanted = [kept_value for kept_value in chosen if kept_value != value.lower()] if is_chosen else [*chosen, value]
+        where = (*rest, f"{facet.key}={','.join(wanted)}") if wanted else rest
+        choices.append(FilterChoice(value, number, is_chosen, asked.address(where=where)))
+    return choices
+
+
+def _examples(service: Service, caller: Caller) -> list[str]:
+    """Returns things to search for: questions of the standing exam, for those who may see it, or titles."""
+    reader, access = service.reader(), caller.access()
+    texts: list[str] = []
+    if caller.may("review") and has_standing_exam(service.kb):
+        with contextlib.suppress(SurefindError):  # the settings name an exam that is gone
+            asked = readable_questions(standing_exam(service.kb, reader), reader, access)
+            texts = [question.text for question in asked if "?" in question.text] or [
+                question.text for question in asked
+            ]
+    if not texts:
+        documents = _spread(reader.view.readable(access))
+        texts = [title for title in reader.titles(documents).values() if title]
+    return _spread([text for text in dict.fromkeys(texts) if len(text) <= _EXAMPLE_CHARS])
+
+
+def _waiting(service: Service, caller: Caller) -> str:
+    """Says what searches still wait for."""
+    try:
+        return waiting_text(service.reader().ready(service.kb.pipeline(), caller.access())[1])
+    except NotBuiltError as error:
+        return str(error)
+
+
+def _unmeasured(service: Service, caller: Caller) -> bool:
+    """Whether the visitor may run a benchmark and there is no report yet that they may see."""
+    return caller.may("review") and not saved_reports(service.kb.data, caller.groups)
+
+
+def _spread(rows: Sequence[T]) -> list[T]:
+    """Returns a few rows, evenly spread over all of them."""
+    return list(rows[:: max(1, len(rows) // _EXAMPLES)][:_EXAMPLES])
+
+
+def _empty(service: Service, caller: Caller) -> bool:
+    """Whether there is no document that the visitor may read."""
+    try:
+        return not service.reader().listed(caller.access(), "", 0, 1)
+    except NothingIndexedError:
+        return True
+
+
+@router.post("/feedback")
+async def feedback(
+    request: Request,
+    service: Served,
+    query: Annotated[str, Form(min_length=1, max_length=2_000)],
+    passage_id: Annotated[str, Form(alias="id", max_length=64)],
+    kind: Annotated[Literal["up", "down", "click"], Form()],
+    then: Annotated[str, Form(alias="next")] = "/",
+) -> Response:
+    """Keeps a thumb. `surefind exam feedback` makes an exam of them."""
+    caller = await service.caller(request, "write")
+    if not query.strip():
+        raise UsageError("Feedback needs the question.")
+
+    def keep() -> None:
+        hit = service.reader().passage(passage_id, caller.access(), Extent(around=0))
+        kept_feedback.add(service.kb.data, query, hit.document, hit.start, hit.end, kind, caller.name)
+
+    await service.work(keep)
+    if is_fragment(request):
+        return await service.work(lambda: page(caller, "thanks.html", title="", here="", kind=kind))
+    return back_to(request, local_path(then))
+
+
+@router.post("/keep")
+async def keep(
+    request: Request,
+    service: Served,
+    query: Annotated[str, Form(min_length=1, max_length=2_000)],
+    passage_id: Annotated[str, Form(alias="id", max_length=64)],
+    then: Annotated[str, Form(alias="next")] = "/",
+) -> Response:
+    """Keeps the question and this passage, its answer, in an exam."""
+    caller = await service.caller(request, "review")
+    kept = await service.write(lambda: keeping.keep(service.kb, query, passage_id, caller.access()))
+    if is_fragment(request):
+        return await service.work(lambda: page(caller, "kept.html", title="", here="", kept=kept))
+    return back_to(request, local_path(then))

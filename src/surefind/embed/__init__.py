@@ -1,1 +1,0 @@
-"""Encoders: texts -> unit vectors. One file per model or provider; `surefind.store.vectors` caches the vectors."""

@@ -1,0 +1,1 @@
+"""Files become documents, passages and indexes; a question becomes a ranking of passages."""

@@ -1,0 +1,137 @@
+"""The calibrated confidence of a pipeline: `.surefind/models/confidence/KEY.json`, by `surefind calibrate confidence`.
+
+There is one for each pipeline and layout. It holds as long as the indexes are of the same kind and at least half of the
+documents are those of the calibration; otherwise the built-in predictor is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from surefind.base.disk.records import from_json, to_json
+from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.errors import StoreError
+from surefind.base.protocols import Corpus, Retriever, Services
+from surefind.base.types import Floats
+from surefind.engine.confidence.builtin import builtin
+from surefind.engine.confidence.predictor import LogisticModel, SavedModel
+from surefind.engine.confidence.signals import NAMES, Kind
+from surefind.engine.inference.provenance import MIN_SHARED, alike
+from surefind.engine.store.version import FileVersion, file_version
+
+FOLDER = "confidence"
+FORMAT = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """The predictors that were fitted on an exam, and what they are valid for."""
+
+    predictors: Mapping[Kind, LogisticModel]
+    """One for searches that read their first hits, one for those that do not."""
+    indexes: tuple[str, ...]
+    """The index specs of the retrievers."""
+    corpus: str
+    """The fingerprint of the documents."""
+    documents: tuple[int, ...]
+    """Their sketch."""
+    words: str
+    """What it was calibrated on."""
+
+    def refused(self, indexes: Sequence[str], corpus: Corpus) -> str:
+        """Why it does not hold here; "" if it does."""
+        if tuple(indexes) != self.indexes:
+            return "the indexes are others"
+        changed = corpus.fingerprint != self.corpus and not _alike(self.documents, corpus.sketch)
+        return "most documents are others" if changed else ""
+
+
+class Probability(NamedTuple):
+    p: float
+    words: str
+    """What it was calibrated on."""
+    own: bool
+    """Whether that were questions about these documents."""
+
+
+def probability(
+    services: Services, pipeline: str, retrievers: Sequence[Retriever], corpus: Corpus, kind: Kind, values: Floats
+) -> Probability:
+    """Returns the probability that the first hit answers a query with these signals."""
+    indexes = [retriever.index_spec(services) for retriever in retrievers]
+    why = ""
+    try:
+        own = find_answering(services.models_folder, pipeline, corpus.layout)
+        if own is not None and kind in own.predictors:
+            why = own.refused(indexes, corpus)
+            if not why:
+                return Probability(float(own.predictors[kind](values)[0]), own.words, True)
+    except StoreError as error:
+        why = str(error)
+    encoder = next((index for r, index in zip(retrievers, indexes, strict=True) if r.signal == "dense"), "")
+    words = builtin().words + (f"; your own calibration was not used: {why}" if why else "")
+    return Probability(float(builtin()(kind, values, encoder)[0]), words, False)
+
+
+@lru_cache(maxsize=32)
+def place_of(folder: Path, pipeline: str, layout: str) -> Path:
+    key = hashlib.blake2b(f"{layout}\0{pipeline}".encode(), digest_size=8).hexdigest()
+    return folder / FOLDER / f"{key}.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedConfidence:
+    """A calibration as it is saved. The report of `surefind calibrate confidence` adds its figures."""
+
+    format: int = FORMAT
+    pipeline: str
+    layout: str
+    indexes: tuple[str, ...]
+    corpus: str
+    documents: tuple[int, ...]
+    predictors: Mapping[Kind, SavedModel]
+    words: str
+
+
+def write_answering(folder: Path, saved: SavedConfidence) -> Path:
+    """Saves a calibration for its pipeline and layout."""
+    place = place_of(folder, saved.pipeline, saved.layout)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    write_sealed(place, to_json(saved))
+    return place
+
+
+def find_answering(folder: Path | None, pipeline: str, layout: str) -> Answering | None:
+    """Returns the calibration of a pipeline; None if there is none. Raises `StoreError` if it is damaged."""
+    if folder is None:
+        return None
+    place = place_of(folder, pipeline, layout)
+    try:
+        return read_answering(place, file_version(place))
+    except FileNotFoundError:
+        return None
+
+
+@lru_cache(maxsize=32)
+def read_answering(path: Path, version: FileVersion) -> Answering:
+    """`version` is part of the cache key, so that a new calibration is read."""
+    try:
+        saved = from_json(SavedConfidence, read_sealed(path, FORMAT))
+        predictors = {kind: LogisticModel.of(model) for kind, model in saved.predictors.items()}
+        if any(kind not in NAMES or len(model.weights) != len(NAMES[kind]) for kind, model in predictors.items()):
+            raise ValueError("its predictor is not sound")
+        return Answering(predictors, saved.indexes, saved.corpus, saved.documents, saved.words)
+    except ValueError as error:
+        raise StoreError(
+            f"The calibration {path} cannot be used ({error}). Make it again with: surefind calibrate confidence."
+        ) from error
+
+
+@lru_cache(maxsize=32)
+def _alike(then: tuple[int, ...], now: tuple[int, ...]) -> bool:
+    return alike(then, now) >= MIN_SHARED

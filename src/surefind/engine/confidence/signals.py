@@ -1,0 +1,137 @@
+"""What a search shows about whether its first passage answers the query. Nothing is searched a second time.
+
+    margin           (s_1 - s_2) / (s_1 - s_10) of the ranking before reranking: the lead of its first passage
+    overlap          the share of the query's words that the first passage contains, weighted by idf
+
+    words: here      the score that the first retriever of words (BM25) gives the first passage, as a share of the best
+                     score that the query's words allow
+    words: lead      1 - median / first score of its candidates
+
+    meaning: here    the cosine that the first dense retriever gives the first passage
+    meaning: spread  (first - mean) / standard deviation of the cosines of its candidates
+
+    agreement        how many of their first ten passages the retrievers share
+    same             the share of retrievers that rank the same passage first
+
+Without a retriever of words, all words of the query weigh the same. `agreement` and `same` are read if there are both
+kinds of retrievers. If a reader has read the first passages, its signals stand in place of those of words
+(`surefind.engine.confidence.reading`): what BM25 gives the first passage means something else in every collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import chain
+from typing import Literal, cast
+
+import numpy as np
+
+from surefind.base import spec
+from surefind.base.abilities import query_tokens
+from surefind.base.protocols import Analyzer
+from surefind.base.types import PAD, BoolArray, Floats, Rankings, Wording
+from surefind.engine.confidence.measures import agreement, lead, margin, shared_first
+from surefind.engine.confidence.reading import READ_SIGNALS
+
+Kind = Literal[
+    "words", "meaning", "both", "other", "words, read", "meaning, read", "both, read", "other, read"
+]  # fmt: skip
+"""Which retrievers the signals are from, and whether a reader read the first passages."""
+_READ: dict[Kind, Kind] = {
+    "words": "words, read", "meaning": "meaning, read", "both": "both, read", "other": "other, read"
+}  # fmt: skip
+_COMMON = ("margin", "overlap")
+_WORDS = ("words: here", "words: lead")
+_MEANING = ("meaning: here", "meaning: spread")
+NAMES: dict[Kind, tuple[str, ...]] = {
+    "words": (*_COMMON, *_WORDS),
+    "meaning": (*_COMMON, *_MEANING),
+    "both": (*_COMMON, *_WORDS, *_MEANING, "agreement", "same"),
+    "other": _COMMON,
+}
+NAMES |= {
+    _READ[kind]: (*(name for name in names if name not in _WORDS), *READ_SIGNALS) for kind, names in NAMES.items()
+}
+"""The names of the signals, in the order of the columns."""
+_ANALYZER = "english"
+"""Finds the words of a query if no retriever does."""
+_REMEMBERED = 50_000
+"""Tokens whose terms are kept, because analysing a passage would take longer than all the rest."""
+
+
+def signals(
+    last: Rankings,
+    scored: Rankings,
+    retrieved: Sequence[Rankings],
+    wordings: Sequence[Sequence[Wording] | None],
+    overlaps: Floats,
+) -> tuple[Kind, Floats]:
+    """Returns the signals of each query, (queries, signals), and their kind. `last` is the ranking whose first passage
+    is judged, and `scored` the one before reranking; `retrieved` and `wordings` have one element for each retriever."""
+    worded = next(((r, w) for r, w in zip(retrieved, wordings, strict=True) if w is not None), None)
+    dense = next((r for r in retrieved if r.signal == "dense"), None)
+    columns = [margin(scored), overlaps]
+    if worded is not None:
+        best = np.array([max(wording.best, 1e-9) for wording in worded[1]])
+        columns += [_here(last, worded[0]) / best, lead(worded[0])]
+    if dense is not None:
+        columns += [_here(last, dense), _spread(dense)]
+    if worded is not None and dense is not None:
+        columns += [agreement(retrieved), shared_first(last, retrieved)]
+    kind: Kind = ("both" if dense else "words") if worded else ("meaning" if dense else "other")
+    return kind, np.stack(columns, axis=1)
+
+
+def with_reading(kind: Kind, values: Floats, read: Floats) -> tuple[Kind, Floats]:
+    """Puts the signals of a reader in place of those of words, one row for each query."""
+    kept = [number for number, name in enumerate(NAMES[kind]) if name not in _WORDS]
+    return _READ[kind], np.concatenate([values[:, kept], read], axis=1)
+
+
+def without_meaning(kind: Kind, values: Floats) -> tuple[Kind, Floats]:
+    """Returns the signals that do not depend on the encoder."""
+    less: Kind = "words" if kind.startswith(("both", "words")) else "other"
+    less = _READ[less] if kind in _READ.values() else less
+    return less, values[:, [NAMES[kind].index(name) for name in NAMES[less]]]
+
+
+def overlap(query: str, passage: str, wording: Wording | None = None) -> float:
+    """Returns the share of the query's words that occur in a passage, weighted if the words' weights are known."""
+    name = wording.analyzer if wording else _ANALYZER
+    analyzer = cast(Analyzer, spec.make("analyze", name))
+    weights: Mapping[str, float]
+    if wording is not None:
+        weights = wording.weights
+    else:
+        terms = (term for token in query_tokens(analyzer, query) for term in analyzer.terms(token))
+        weights = dict.fromkeys(terms, 1.0)
+    if not weights:
+        return 0.0
+    there = set(chain.from_iterable(map(_terms_of(name), set(analyzer.tokens(passage)))))
+    return sum(weight for term, weight in weights.items() if term in there) / sum(weights.values())
+
+
+@cache
+def _terms_of(analyzer: str) -> Callable[[str], Sequence[str]]:
+    """The terms of a token, by an analyzer."""
+    return lru_cache(_REMEMBERED)(cast(Analyzer, spec.make("analyze", analyzer)).terms)
+
+
+def _here(last: Rankings, ranking: Rankings) -> Floats:
+    """The score in `found` of the first passage of `last`; 0 if it is not there."""
+    if not last.ids.shape[1]:
+        return np.zeros(len(last))
+    chosen: BoolArray = (ranking.ids == last.ids[:, :1]) & (ranking.ids != PAD)
+    return np.asarray(np.where(chosen, ranking.scores, 0.0).sum(axis=1), np.float64)
+
+
+def _spread(ranking: Rankings) -> Floats:
+    there = ranking.ids != PAD
+    count = np.maximum(1, there.sum(axis=1))
+    scores = np.where(there, ranking.scores, 0.0).astype(np.float64)
+    if not scores.shape[1]:
+        return np.zeros(len(ranking))
+    mean = scores.sum(axis=1) / count
+    deviation = np.sqrt((np.where(there, scores - mean[:, None], 0.0) ** 2).sum(axis=1) / count)
+    return np.where(deviation > 1e-9, (scores[:, 0] - mean) / np.maximum(deviation, 1e-9), 0.0)

@@ -1,0 +1,44 @@
+"""What the bundled encoders share: a folder of surefind-models, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import ClassVar
+
+from surefind.base.errors import MissingPartError
+from surefind.base.protocols import Progress
+from surefind.base.spec import Stage
+from surefind.base.types import FloatArray
+from surefind.engine.inference.encoder import OnnxEncoder
+
+
+class BundledEncoder(Stage):
+    """The encoder in the folder of its name."""
+
+    kind: ClassVar[str] = "embed"
+    runs_here: ClassVar[bool] = True
+
+    @property
+    def dimension(self) -> int:
+        return bundled(self.name).dimension
+
+    @property
+    def fingerprint(self) -> str:
+        return bundled(self.name).fingerprint
+
+    def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        return bundled(self.name).embed(texts, progress)
+
+
+@cache
+def bundled(name: str) -> OnnxEncoder:
+    try:
+        import surefind_models
+
+        return OnnxEncoder(surefind_models.path(name))
+    except (ModuleNotFoundError, ValueError):
+        raise MissingPartError(
+            f"The bundled encoder {name} is not installed. Install the package surefind-models "
+            "(from a clone: pip install ./models), or search with --retrieve bm25."
+        ) from None

@@ -1,0 +1,25 @@
+"""`combmnz`: the sum of min-max scaled scores times the number of rankings that contain the chunk.
+
+    score(d) = |{i : d in ranking i}| · Σ_i norm_i(d)
+
+Fox and Shaw, Combination of Multiple Searches, TREC-2, 1994.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from surefind.base.spec import Stage
+from surefind.base.types import Rankings
+from surefind.engine.fuse.support.join import join, min_max
+
+
+@dataclass(frozen=True)
+class CombMNZ(Stage):
+    kind: ClassVar[str] = "fuse"
+    name: ClassVar[str] = "combmnz"
+
+    def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
+        return join(rankings, [min_max(ranking) for ranking in rankings], k, self.name, times_found=True)

@@ -1,0 +1,96 @@
+"""Makes the `ChatModel` for a model string, once, with the cache and the meter that all models share."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+
+from surefind.base.errors import UsageError
+from surefind.base.prompts.meter import Meter
+from surefind.engine.llm.address import Address, parse_model
+from surefind.engine.llm.cache import CompletionCache
+from surefind.engine.llm.chat import Adapter, Chat
+from surefind.engine.llm.prices import price_of
+from surefind.engine.llm.settings import LLMSettings
+
+_replays: ContextVar[bool] = ContextVar("replays", default=False)
+
+
+class Models:
+    def __init__(
+        self,
+        settings: LLMSettings | None = None,
+        cache_folder: Path | None = None,
+    ) -> None:
+        self.settings = settings or LLMSettings()
+        self.meter = Meter(self.settings.budget)
+        self.cache = CompletionCache(cache_folder / "answers.db") if cache_folder else None
+        self._chats: dict[str, Chat] = {}
+        self._lock = threading.RLock()
+
+    def chat(self, model: str = "") -> Chat:
+        """Returns the model of this name; "" means the one chosen in the settings."""
+        name = model or self.settings.model
+        if not name:
+            raise UsageError(
+                "No language model is chosen. Write one into surefind.toml, such as "
+                '[llm] model = "ollama:llama3.2", or name it in the stage: model="openai:gpt-4.1-mini" '
+                '(llm="…" in a retriever whose model= names its encoder).'
+            )
+        with self._lock:
+            if name not in self._chats:
+                self._chats[name] = self._make(name)
+            return self._chats[name]
+
+    @property
+    def replays(self) -> bool:
+        """Whether unusable answers of an earlier run are taken from the cache instead of asked for again."""
+        return _replays.get()
+
+    @contextlib.contextmanager
+    def replaying(self) -> Iterator[None]:
+        """Makes repeated work identical and free: every cached answer is used, even an unusable one. Searches in other
+        threads are not affected."""
+        token = _replays.set(True)
+        try:
+            yield
+        finally:
+            _replays.reset(token)
+
+    def close(self) -> None:
+        with self._lock:  # another thread may be making a chat
+            chats = list(self._chats.values())
+            self._chats.clear()
+        for chat in chats:
+            chat.close()
+        if self.cache:
+            self.cache.close()
+
+    def _make(self, name: str) -> Chat:
+        settings = self.settings
+        address = parse_model(name, settings.key_env)
+        second = settings.fallback
+        fallback = self.chat(second) if second and second != name else None
+        adapter = _adapter(address, settings)
+        return Chat(
+            address, adapter, price_of(address, settings.prices), self.meter, self.cache, fallback,
+            settings.total_timeout, settings.concurrency,
+        )  # fmt: skip
+
+
+def _adapter(address: Address, settings: LLMSettings) -> Adapter:
+    """Makes the adapter; each is imported only when needed, because they depend on different packages."""
+    if address.wire == "anthropic":
+        from surefind.engine.llm.anthropic import AnthropicChat
+
+        return AnthropicChat(address, settings)
+    if address.wire == "bedrock":
+        from surefind.engine.llm.bedrock import BedrockChat
+
+        return BedrockChat(address, settings)
+    from surefind.engine.llm.openai import OpenAIChat
+
+    return OpenAIChat(address, settings)

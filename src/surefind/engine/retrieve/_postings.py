@@ -1,0 +1,341 @@
+"""The inverted index behind BM25. It stores frequencies and lengths, not scores, so k1 and b can change per search.
+
+A posting is a chunk and a *shape*: the pair of its frequency and its chunk's length, of which there are few. Large
+arrays stay on disk, and are checked where a search first uses them.
+"""
+
+from __future__ import annotations
+
+import json
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from surefind.base.abilities import query_tokens
+from surefind.base.disk.arrays import check_length, check_offsets, check_range, read_array, strings
+from surefind.base.disk.blocks import Watch, watched
+from surefind.base.protocols import Analyzer, Progress
+from surefind.base.running.cache import BoundedCache
+from surefind.base.spec import make
+from surefind.base.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
+from surefind.engine.retrieve._counting import Merging, Saturation, TermStatistics, posted, read_terms, shaped
+from surefind.engine.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
+from surefind.engine.retrieve._terms import building, compiled
+from surefind.engine.retrieve._wording import Words, wording_of
+
+_ARRAYS = {"starts": np.int64, "lengths": np.int32, "shape_tfs": np.int32, "shape_lengths": np.int32}
+"""The arrays that are read when an index is opened; `docs` and `shapes` have an entry for each posting."""
+
+_MAX_GAINS = 2
+"""Number of (k1, b) pairs whose tables stay in memory."""
+_LOOKED_UP = 1024
+"""Postings whose access is looked up at a time."""
+_REMEMBERED = 50_000
+"""Number of query tokens whose terms are cached."""
+
+
+class Postings:
+    def __init__(
+        self,
+        vocabulary: list[str],
+        starts: Any,
+        docs: Any,
+        shapes: Any,
+        shape_tfs: Any,
+        shape_lengths: Any,
+        lengths: Any,
+        analyzer: Analyzer,
+        statistics: TermStatistics | None = None,
+        watches: Sequence[Watch] = (),
+    ) -> None:
+        """`statistics` are given if these are some of the chunks, and the scores depend on others as well."""
+        self.vocabulary = vocabulary
+        self.starts: NDArray[np.int64] = constant(starts)
+        self.docs: IntArray = constant(docs)
+        self.shapes: Any = constant(shapes)
+        self.shape_tfs: IntArray = constant(shape_tfs)
+        self.shape_lengths: IntArray = constant(shape_lengths)
+        self.lengths: IntArray = lengths
+        self.analyzer = analyzer
+        self._statistics = statistics
+        self._watches = watches
+        self._known_gains: BoundedCache[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]]
+        self._known_gains = BoundedCache(_MAX_GAINS)
+
+    @classmethod
+    def of(cls, vocabulary: list[str], starts: Any, docs: Any, tfs: Any, lengths: Any, analyzer: Analyzer) -> Postings:
+        """Makes the index from the chunks and the frequencies of all postings."""
+        return cls(vocabulary, starts, docs, *shaped(docs, tfs, lengths), lengths, analyzer)
+
+    @classmethod
+    def build(
+        cls,
+        texts: Sequence[str],
+        analyzer: Analyzer,
+        earlier: Merging | None = None,
+        origin: IntArray | None = None,
+        progress: Progress | None = None,
+    ) -> Postings:
+        """Indexes the texts. Texts with an `origin` in an earlier index are copied from it and not read at all."""
+        known, stream, counts, offsets, lengths = read_terms(texts, analyzer, earlier, origin, progress)
+        vocabulary, starts, docs, tfs = posted(known, stream, counts, offsets)
+        return cls.of(vocabulary, starts, docs, tfs, lengths, analyzer)
+
+    def among(self, statistics: TermStatistics) -> Postings:
+        """The same index, with scores that depend on other chunks as well."""
+        parts = self.starts, self.docs, self.shapes, self.shape_tfs, self.shape_lengths, self.lengths
+        return Postings(self.vocabulary, *parts, self.analyzer, statistics, self._watches)
+
+    @cached_property
+    def statistics(self) -> TermStatistics:
+        """What the scores depend on."""
+        average = max(1.0, float(self.lengths.mean())) if len(self.lengths) else 1.0
+        return self._statistics or TermStatistics(len(self.lengths), average, np.diff(self.starts))
+
+    @property
+    def tfs(self) -> NDArray[np.uint16]:
+        """The frequency of each posting."""
+        self.use_all()
+        frequencies: NDArray[np.uint16] = self.shape_tfs.astype(np.uint16)[self.shapes]
+        return frequencies
+
+    def transposed(self, kept: IntArray, count: int) -> tuple[Any, Any, Any]:
+        """The postings chunk by chunk: the offset of each chunk, terms and frequencies. `kept` has the new number of
+        each chunk among `count`, or -1."""
+        kernels = building(len(self.docs))
+        arrays: tuple[Any, Any, Any] = kernels.transpose(self.starts, self.docs, constant(self.tfs), kept, count)
+        return arrays
+
+    def use_all(self) -> None:
+        """Checks all postings that were not checked before."""
+        for watch in self._watches:
+            watch.use(0, len(self.docs))
+
+    def _use(self, terms: Iterable[int]) -> None:
+        """Checks the postings of these terms that were not checked before."""
+        for watch in self._watches:
+            for term in terms:
+                watch.use(int(self.starts[term]), int(self.starts[term + 1]))
+
+    def only(self, kept: BoolArray, retriever: Any) -> Postings:
+        """The index of the kept chunks alone, as if it had been built from them."""
+        self.use_all()
+        stays = kept[self.docs]
+        ends = np.concatenate([[0], np.cumsum(stays, dtype=np.int64)])[self.starts]
+        used = np.diff(ends) > 0
+        vocabulary = [self.vocabulary[i] for i in np.flatnonzero(used).tolist()]
+        numbers = (np.cumsum(kept) - 1).astype(np.int32)
+        starts = np.concatenate([[0], ends[1:][used]])
+        docs, tfs = numbers[self.docs[stays]], self.tfs[stays]
+        return Postings.of(vocabulary, starts, docs, tfs, self.lengths[kept], self.analyzer)
+
+    def save(self, folder: Path) -> None:
+        for name in (*_ARRAYS, "docs", "shapes"):
+            np.save(folder / f"{name}.npy", getattr(self, name))
+        (folder / "vocabulary.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, analyzer: Analyzer) -> Postings:
+        """Reads an index, and checks everything that the kernels rely on."""
+        vocabulary = strings("vocabulary", json.loads((folder / "vocabulary.json").read_text(encoding="utf-8")))
+        arrays = {name: read_array(folder / f"{name}.npy", dtype) for name, dtype in _ARRAYS.items()}
+        docs = read_array(folder / "docs.npy", np.int32)
+        kinds = len(arrays["shape_tfs"])
+        shapes = read_array(folder / "shapes.npy", np.uint16 if kinds <= 1 << 16 else np.uint32)
+        check_offsets("starts", arrays["starts"], len(vocabulary), len(docs))
+        check_length("shapes", shapes, len(docs))
+        check_length("shape_lengths", arrays["shape_lengths"], kinds)
+        for name in ("lengths", "shape_lengths", "shape_tfs"):
+            check_range(name, arrays[name], 0, 1 << 31)
+        chunks = len(arrays["lengths"])
+        watches = (
+            watched(folder / "docs.npy", docs, lambda part: check_range("docs", part, 0, chunks)),
+            watched(folder / "shapes.npy", shapes, lambda part: check_range("shapes", part, 0, kinds)),
+        )
+        seen = [watch for watch in watches if watch]
+        rest = arrays["shape_tfs"], arrays["shape_lengths"], arrays["lengths"]
+        return cls(vocabulary, arrays["starts"], docs, shapes, *rest, analyzer, watches=seen)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    # ------------------------------------------------------------ search
+
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
+        terms, offsets = self._query_terms(retriever, queries)
+        return self.search_terms(retriever, terms, offsets, k, allow)
+
+    def search_terms(
+        self,
+        retriever: Saturation,
+        terms: IntArray,
+        offsets: NDArray[np.int64],
+        k: int,
+        allow: Mask,
+    ) -> Rankings:
+        """As `search`, for queries given as term numbers: the terms of query q are terms[offsets[q]:offsets[q+1]]."""
+        n_queries = len(offsets) - 1
+        k = min(k, len(self.lengths))
+        ordinals = np.full((n_queries, k), PAD, np.int32)
+        scores = np.full((n_queries, k), -np.inf, np.float32)
+        if k and self.vocabulary and suffices(len(self.docs), n_queries, "_kernels"):
+            ids, own = best_chunks(self._plain_terms(retriever, terms), allow.kernel, len(self.lengths), k)
+            ordinals[0, : len(ids)], scores[0, : len(ids)] = ids, own
+        elif k and self.vocabulary:
+            self._use({*terms.tolist()})
+            gains, table, peaks = self._gains(retriever)
+            compiled().search(
+                terms.copy(), offsets, self._idf[terms], self.starts, self.docs, self.shapes, gains, self._dense_of,
+                table, peaks, allow.kernel, k, ordinals, scores,
+            )  # fmt: skip
+        return Rankings(ordinals.astype(np.int64), scores, "bm25", "sparse", 0.0)
+
+    def _plain_terms(self, retriever: Saturation, terms: IntArray) -> list[tuple[float, Any, Any]]:
+        """The weight, the chunks and the gains of each term: rare terms first, as the kernel adds them."""
+        weights: dict[int, np.float32] = {}
+        for term in terms.tolist():
+            weights[term] = weights.get(term, np.float32(0)) + self._idf[term]
+        self._use(weights)
+        gains_of = self._gains_of(retriever)
+        weighted = []
+        for term in sorted(weights, key=lambda number: bool(self._dense_of[number] >= 0)):
+            span = slice(self.starts[term], self.starts[term + 1])
+            weighted.append((float(weights[term]), self.docs[span], gains_of[self.shapes[span]]))
+        return weighted
+
+    def warm(self) -> None:
+        """Loads the compiled kernels."""
+        compiled()
+
+    def terms_of(self, queries: Sequence[Sequence[str]]) -> tuple[IntArray, NDArray[np.int64]]:
+        """Converts terms to numbers, for `search_terms`; unknown terms are left out."""
+        return _stream([self._ids[term] for term in query if term in self._ids] for query in queries)
+
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+        """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
+        terms, offsets = self._query_terms(retriever, queries)
+        self._use({*terms.tolist()})
+        k1, b = retriever.k1, retriever.b
+        weights = self._idf[terms] * (k1 + 1)
+        scores = np.zeros(ids.shape)
+        for q in range(len(queries)):
+            wanted = np.maximum(ids[q], 0)
+            norm = k1 * (1 - b + b * self.lengths[wanted] / self.statistics.average)
+            own = slice(offsets[q], offsets[q + 1])
+            at = self._places(terms[own], wanted)
+            tf = np.where(self.docs[at] == wanted, self.shape_tfs[self.shapes[at]], 0)
+            for gain in weights[own, None] * tf / np.maximum(tf + norm, 1):  # tf is 0 or at least 1
+                scores[q] += gain
+        return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
+
+    def _places(self, terms: IntArray, chunks: IdArray) -> IdArray:
+        """Where the postings of each term have these chunks, or would have them: (terms, chunks)."""
+        places = np.empty((len(terms), len(chunks)), np.int64)
+        for row, term in enumerate(terms.tolist()):
+            start, end = int(self.starts[term]), int(self.starts[term + 1])
+            np.minimum(np.searchsorted(self.docs[start:end], chunks), end - start - 1, out=places[row])
+            places[row] += start
+        return places
+
+    def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
+        words = Words(self.terms_of_token, lambda term: self.occurs(term, allow), self.weight, self.statistics.chunks)
+        return [wording_of(retriever, query, words) for query in queries]
+
+    def knows(self, term: str) -> bool:
+        """Whether the term is in the vocabulary."""
+        return term in self._ids
+
+    def weight(self, term: str) -> float:
+        """The idf of a term of the vocabulary."""
+        return float(self._idf[self._ids[term]])
+
+    def occurs(self, term: str, allow: Mask) -> bool:
+        """Whether an allowed chunk has the term."""
+        term_id = self._ids.get(term)
+        if term_id is None:
+            return False
+        self._use([term_id])
+        docs = self.docs[self.starts[term_id] : self.starts[term_id + 1]]
+        if allow.bits is None:
+            return len(docs) > 0
+        parts = (docs[at : at + _LOOKED_UP] for at in range(0, len(docs), _LOOKED_UP))
+        return any(bool(allow.bits[part].any()) for part in parts)
+
+    def arguments(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, ...]:
+        """The arguments for kernels that score every chunk: the terms of the queries, the offset of each query, and the
+        index for this k1 and b."""
+        gains, table, _ = self._gains(retriever)
+        terms, offsets = self._query_terms(retriever, queries)
+        self._use({*terms.tolist()})
+        return terms, offsets, self._idf, self.starts, self.docs, self.shapes, gains, self._dense_of, table
+
+    def document_frequency(self, term: str) -> int:
+        i = self._ids.get(term)
+        return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
+
+    def _query_terms(self, retriever: Saturation, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
+        """The known terms of each query. A repeated word counts each time.
+
+        The analyzer is the retriever's: retrievers that treat queries differently may share this index."""
+        analyzer, of = make("analyze", retriever.analyzer), self._ids_of_token
+        return _stream(list(chain.from_iterable(map(of, query_tokens(analyzer, query.text)))) for query in queries)
+
+    @cached_property
+    def _ids_of_token(self) -> Callable[[str], tuple[int, ...]]:
+        ids, terms = self._ids, self.analyzer.terms
+        return lru_cache(_REMEMBERED)(lambda token: tuple(ids[term] for term in terms(token) if term in ids))
+
+    @cached_property
+    def terms_of_token(self) -> Callable[[str], tuple[str, ...]]:
+        terms = self.analyzer.terms  # not self: an index that refers to itself stays in memory after its reader
+        return lru_cache(_REMEMBERED)(lambda token: tuple(terms(token)))
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {term: i for i, term in enumerate(self.vocabulary)}
+
+    @cached_property
+    def _idf(self) -> FloatArray:
+        count, _, df = self.statistics
+        return np.log1p((count - df + 0.5) / (df + 0.5)).astype(np.float32)
+
+    def _gains_of(self, retriever: Saturation) -> FloatArray:
+        """For this k1 and b: f(k1 + 1)/(f + k1(1 - b + b·length/average)) of each shape."""
+        k1, b, tfs = retriever.k1, retriever.b, self.shape_tfs.astype(np.int64)
+        norm = k1 * (1 - b + b * self.shape_lengths / self.statistics.average)
+        return np.where(tfs > 0, tfs * (k1 + 1) / np.maximum(tfs + norm, 1), 0).astype(np.float32)
+
+    def _gains(self, retriever: Saturation) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """For this k1 and b: the gain of each shape, the rows of the frequent terms, and the peak of each row."""
+        key = retriever.k1, retriever.b
+        known = self._known_gains.get(key)
+        if known is None:
+            gains = self._gains_of(retriever)
+            frequent = np.flatnonzero(self._dense_of >= 0).astype(np.int32)
+            self._use(frequent.tolist())
+            rows = compiled().dense_rows(self.starts, self.docs, self.shapes, gains, frequent, len(self.lengths))
+            known = self._known_gains.put(key, (gains, *rows))
+        return known
+
+    @cached_property
+    def _dense_of(self) -> IntArray:
+        """The row of each term in the table of frequent terms, or -1."""
+        count, _, df = self.statistics
+        frequent = df * DENSE_SHARE > count
+        return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
+
+
+def _stream(rows: Iterable[list[int]]) -> tuple[IntArray, NDArray[np.int64]]:
+    """Concatenates rows; returns them with the offset at which each starts."""
+    numbers = array("i")
+    offsets = [0]
+    for row in rows:
+        numbers.fromlist(row)
+        offsets.append(len(numbers))
+    return np.array(numbers, dtype=np.int32), np.array(offsets, dtype=np.int64)

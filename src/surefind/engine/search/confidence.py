@@ -1,0 +1,149 @@
+"""How sure a search is: the probability that its first passage answers the query.
+
+`quick` computes it from what the search has found already. `read` lets the bundled cross-encoder read the first
+passages. Both see what the caller may: withheld documents take no part, except that BM25 weighs words by how many
+passages of the index have them (`isolation = "statistics"` changes that).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from surefind.base.access import Access
+from surefind.base.errors import SurefindError
+from surefind.base.protocols import Services
+from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Rankings, Wording
+from surefind.engine.confidence.answering import probability
+from surefind.engine.confidence.reading import READ, TOKENS, reading_signals
+from surefind.engine.confidence.signals import Kind, overlap, signals, with_reading
+from surefind.engine.rerank.cross_encoder import bundled_reader
+from surefind.engine.search.hooks import Run
+from surefind.engine.search.parents import fold
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.store.backend import Passage, View
+
+_READ = 2_000
+"""The most characters of a passage that are compared with the query. More would take longer than all the rest."""
+_AROUND = 1
+"""Passages on either side that the reader may find the answer in."""
+Wordings = Sequence[Sequence[Wording] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How sure a search is of its first hit."""
+
+    confidence: float | None
+    calibrated: str = ""
+    """What the probability was calibrated on."""
+    own: bool = False
+    """Whether that were questions about these documents."""
+    known_words: float | None = None
+    """The share of the query's words that occur in the documents; None if no retriever looks at words."""
+
+
+UNKNOWN = Confidence(None)
+"""Of a search that was not to find out."""
+
+
+def confidence_of(
+    run: Run,
+    query: Query,
+    pipeline: Pipeline,
+    view: View,
+    services: Services,
+    access: Access,
+    effort: Effort = "quick",
+    first: Hit | None = None,
+) -> Confidence:
+    """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
+    words = _wordings([query], pipeline, view, access)
+    known = next((word[0].known / word[0].words for word in words if word and word[0].words), None)
+    if not len(run.rankings.row(0)[0]):
+        return Confidence(0.0, "nothing was found", known_words=known)
+    texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
+    kind, values = _signals(run, [query], pipeline, view, words, texts)
+    failed = ""
+    if effort == "read":
+        try:
+            kind, values = with_reading(kind, values, _read(run, [query], view, access))
+        except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
+            failed = f"; no model read the hits: {error}"
+    estimate = probability(services, str(pipeline), pipeline.retrieve, view, kind, values)
+    return Confidence(estimate.p, estimate.words + failed, estimate.own, known)
+
+
+def signals_of(
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access, effort: Effort = "quick"
+) -> tuple[Kind, Floats]:
+    """Returns the signals of each query of a run, and their kind. They do not depend on how many hits were wanted."""
+    words = _wordings(queries, pipeline, view, access)
+    kind, values = _signals(run, queries, pipeline, view, words, _texts(_last(run), view, access))
+    return with_reading(kind, values, _read(run, queries, view, access)) if effort == "read" else (kind, values)
+
+
+def _read(run: Run, queries: Sequence[Query], view: View, access: Access) -> Floats:
+    """The signals of the reader for each query."""
+    reader = bundled_reader(TOKENS)
+    last = _last(run)
+    found = []
+    for number, query in enumerate(queries):
+        ids = last.row(number)[0][:READ].tolist()
+        chunks = [passage.chunk for passage in view.passages(ids, access, _AROUND)]
+        found.append(reading_signals(reader.score(query.text, chunks)))
+    return np.array(found)
+
+
+def _wordings(queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access) -> Wordings:
+    return [view.wording(retriever, queries, access) for retriever in pipeline.retrieve]
+
+
+def _signals(
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, wordings: Wordings, texts: dict[int, str]
+) -> tuple[Kind, Floats]:
+    retrieved = [rankings for _, rankings in run.stages[: len(wordings)]]
+    known = next((words for words in wordings if words is not None), None)
+    overlaps = np.zeros(len(queries))
+    for row, text in texts.items():
+        overlaps[row] = overlap(queries[row].text, text, known[row] if known else None)
+    return signals(_last(run), _before_reranking(run, pipeline, view), retrieved, wordings, overlaps)
+
+
+def _last(run: Run) -> Rankings:
+    """The ranking whose first passage is judged: the last one before the search went deeper for more hits."""
+    return next(rankings for name, rankings in reversed(run.stages) if name != "deeper")
+
+
+def _before_reranking(run: Run, pipeline: Pipeline, view: View) -> Rankings:
+    """The ranking whose scores are compared. Rerankers score the first passages alone, each on a scale of its own."""
+    if not pipeline.rerank:
+        return _last(run)
+    _, joined = run.stages[len(pipeline.retrieve) - (pipeline.fuse is None)]
+    return fold(joined, view.parents)
+
+
+def _texts(last: Rankings, view: View, access: Access) -> dict[int, str]:
+    """The text of each query's first passage, if there is one, by the number of the query."""
+    first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(last), PAD)
+    rows = np.flatnonzero(first != PAD)
+    passages = view.passages(first[rows].tolist(), access)
+    return dict(zip(rows.tolist(), map(_of_passage, passages), strict=True))
+
+
+def _of_hit(hit: Hit) -> str:
+    return _text(hit.title, hit.headings, hit.text, hit.start, hit.matched)
+
+
+def _of_passage(passage: Passage) -> str:
+    chunk = passage.chunk
+    return _text(passage.title, chunk.headings, chunk.text, chunk.start, passage.matched)
+
+
+def _text(title: str, headings: Sequence[str], text: str, start: int, matched: tuple[int, int] | None) -> str:
+    """The text to compare with the query: the titles above it, and `_READ` characters around the part that matched."""
+    middle = sum(matched) // 2 - start if matched else 0
+    begin = max(0, min(middle - _READ // 2, len(text) - _READ))
+    return "\n".join([title, *headings, text[begin : begin + _READ]])

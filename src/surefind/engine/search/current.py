@@ -1,0 +1,120 @@
+"""The current reader of a layout. One assignment replaces it by the reader of the next generation, once that is open.
+
+The next generation is opened in the background, with the indexes and masks that were in use. A request ends on the
+reader it began with. A request that may have come more than `BEHIND_SECONDS` after a commit waits for the new
+generation: documents may have been withdrawn. If the next generation cannot be opened, searches continue on the current
+one, and `problem` says why.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from surefind.base.errors import SurefindError
+from surefind.engine.search.reader import Searcher
+
+BEHIND_SECONDS = 5.0
+"""The time after the commit of a generation in which requests may still be answered from the one before."""
+_RETRY_SECONDS = 2.0
+"""The time to wait before trying again to open a generation that could not be opened."""
+
+
+class _Shown:
+    """A reader, and a time at which it was the newest one: a newer generation was committed after it. The two belong
+    together. A request that compared its reader with the time of the next one served withdrawn documents."""
+
+    def __init__(self, reader: Searcher, known: float) -> None:
+        self.reader = reader
+        self.known = known
+
+
+class Current:
+    """Holds the current reader, and replaces it when there is a newer generation."""
+
+    def __init__(self, newest: Callable[[], int], open_newest: Callable[[Searcher | None], Searcher]) -> None:
+        """`newest` returns the number of the newest generation; `open_newest` opens it, given the reader before it."""
+        self._newest = newest
+        self._open = open_newest
+        self._shown: _Shown | None = None
+        self._opening = threading.Lock()
+        self._tried, self._again = 0, 0.0
+        """The generation that was last opened in the background, and the time from which it may be tried again."""
+        self._repaired = 0.0
+        """The time from which a reader that found damage may be opened again."""
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.problem = ""
+        """The reason why the newest generation could not be opened; empty if there was no problem."""
+
+    def get(self) -> Searcher:
+        """Returns the reader for a new request. If there is a newer generation, it is opened in the background. The
+        request waits for it if that generation may be older than `BEHIND_SECONDS`."""
+        shown = self._shown
+        if shown is not None and shown.reader.damaged and time.monotonic() > self._repaired:
+            self._repaired = time.monotonic() + _RETRY_SECONDS
+            return self.refresh()  # a sync may have repaired what it could not read
+        while shown is not None:
+            now = time.monotonic()
+            newest = self._newest()
+            if newest == shown.reader.generation:
+                shown.known = max(shown.known, now)
+                return shown.reader
+            self._begin(newest)
+            failed = self._tried == newest and self.problem
+            if failed or now - shown.known <= BEHIND_SECONDS:
+                return shown.reader
+            with self._opening:
+                opened = self._shown
+            if opened is shown:
+                return shown.reader  # the new generation cannot be opened
+            shown = opened
+        return self.refresh()
+
+    def _begin(self, newest: int) -> None:
+        """Begins to open the newest generation, unless something is being opened or it failed a moment ago."""
+        due = newest != self._tried or time.monotonic() > self._again
+        if due and self._opening.acquire(blocking=False):
+            if newest != self._tried:
+                self.problem = ""
+            self._tried, self._again = newest, time.monotonic() + _RETRY_SECONDS
+            thread = threading.Thread(target=self._in_background, name="surefind-open", daemon=True)
+            thread.start()
+            self._thread = thread  # `close` in another thread must not wait for one that has not started
+
+    def refresh(self) -> Searcher:
+        """Returns the reader of the newest generation, and opens it first if necessary."""
+        with self._opening:
+            shown, now = self._shown, time.monotonic()
+            if shown is None or shown.reader.damaged or shown.reader.generation != self._newest():
+                shown = self._shown = _Shown(self._open(shown.reader if shown else None), now)
+                self.problem = ""
+            shown.known = max(shown.known, now)
+            return shown.reader
+
+    def _in_background(self) -> None:
+        now = time.monotonic()
+        try:
+            shown = self._shown
+            opened = _Shown(self._open(shown.reader if shown else None), now)
+            if not self._closed:
+                self._shown = opened
+            self.problem = ""
+        except Exception as error:  # whatever the error, searches continue on the current reader
+            self.problem = str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
+        finally:
+            self._opening.release()
+
+    def drop(self) -> None:
+        """Drops the reader; the next request opens a new one."""
+        with self._opening:
+            self._shown = None
+
+    def close(self) -> None:
+        """Waits for the background thread and drops the reader."""
+        self._closed = True
+        thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._shown = None

@@ -1,0 +1,192 @@
+"""Opens SQLite files, which may be damaged, and lends connections to them to the threads that use them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from surefind.base.errors import ClosedError
+from surefind.engine.store.checksums import register
+
+BUSY_SECONDS = 30.0
+"""Seconds that a statement waits for other processes."""
+MEMORY = Path(":memory:")
+"""The path of a file in memory."""
+_MAX_IDLE = 16
+"""Connections that wait in a pool, at most."""
+
+
+class Connection(sqlite3.Connection):
+    """Raises only errors of SQLite. Its owner closes it, when no thread executes a statement on it: SQLite crashes
+    otherwise. Threads share connections through a `ConnectionPool`."""
+
+    def execute(self, *given: Any) -> sqlite3.Cursor:
+        try:
+            return super().execute(*given)
+        except UnicodeDecodeError:  # a message of SQLite that quotes damaged names
+            raise sqlite3.DatabaseError("a name in the file is not UTF-8") from None
+
+
+def connect(path: Path, mode: str = "", patience: float = BUSY_SECONDS) -> Connection:
+    """Opens a SQLite file, the only way to do so. Statements outside of a `transaction` are committed one by one.
+    `mode` has options of SQLite, such as `mode=ro`."""
+    where = f"file:{quote(str(path))}?{mode}" if mode else str(path)
+    db = sqlite3.connect(
+        where, timeout=patience, isolation_level=None, check_same_thread=False, uri=bool(mode), factory=Connection
+    )
+    register(db)
+    return db
+
+
+def connect_to_read(path: Path) -> Connection:
+    """Opens a file read-only. On a read-only disk SQLite cannot create the shared memory through which it sees a
+    writer; no writer can exist there, so the file is opened as immutable."""
+    tried: sqlite3.Error | None = None
+    for mode in ("mode=ro", "mode=ro&immutable=1"):
+        try:
+            db = connect(path, mode)
+            try:
+                version(db)
+            except BaseException:
+                db.close()
+                raise
+            return db
+        except sqlite3.OperationalError as error:
+            tried = tried or error
+    raise tried or sqlite3.OperationalError("it cannot be opened")
+
+
+def version(db: sqlite3.Connection) -> int:
+    """Returns the number of the format of a file; 0 before it has tables."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Commits at the end of the `with` block; rolls back if it raises."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:  # SQLite has rolled back itself after some errors, such as a full disk
+            db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def copy_file(path: Path, to: Path) -> None:
+    """Makes a whole copy of a file, whoever writes to it meanwhile."""
+    with contextlib.closing(connect_to_read(path)) as source, contextlib.closing(connect(to)) as target:
+        source.backup(target)
+
+
+class ConnectionPool:
+    """Connections to the file `path`, each lent to one user at a time. `connect` makes one if all are lent.
+
+    It has no lock: a deque is changed in one step. So nothing here waits, whichever thread is interrupted where."""
+
+    def __init__(self, path: Path, connect: Callable[[Path], Connection]) -> None:
+        self.path = path
+        self._connect = connect
+        self._idle: deque[Connection] = deque()
+        self._closed = threading.Event()
+        self._process = os.getpid()
+        self._inherited: deque[Connection] = deque()
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Lends a connection until the end of the block. Raises `ClosedError` after `close`."""
+        connection = self._take()
+        try:
+            yield connection
+        finally:
+            if connection.in_transaction:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.rollback()
+            self.give_back(connection)
+
+    def execute(self, *given: Any) -> Rows:
+        """Executes a statement that reads. Its connection is lent until its rows were read."""
+        connection = self._take()
+        try:
+            return Rows(self, connection, connection.execute(*given))
+        except BaseException:
+            self.give_back(connection)
+            raise
+
+    def give_back(self, connection: Connection) -> None:
+        if len(self._idle) < _MAX_IDLE:
+            self._idle.append(connection)
+        else:
+            connection.close()
+        if self._closed.is_set():
+            self._close_idle()
+
+    def close(self) -> None:
+        """Closes the connections: at once, or when whoever has one gives it back."""
+        self._closed.set()
+        self._close_idle()
+
+    def _take(self) -> Connection:
+        if self._closed.is_set():
+            raise closed(self.path.parent)
+        if self._process != os.getpid():  # in a fork, a connection must neither be used nor closed
+            self._process, self._inherited, self._idle = os.getpid(), self._idle, deque()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect(self.path)
+        if self._closed.is_set():  # another thread closed the pool meanwhile
+            self.give_back(connection)
+            raise closed(self.path.parent)
+        return connection
+
+    def _close_idle(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
+
+
+class Rows:
+    """The rows of a statement, to be read once: all of them, or the first ones by `fetchone`. Then, or when a loop over
+    them ends early, the connection goes back to its pool."""
+
+    def __init__(self, pool: ConnectionPool, connection: Connection, cursor: sqlite3.Cursor) -> None:
+        self._pool = pool
+        self._connection: Connection | None = connection
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[Any]:
+        try:
+            yield from self._cursor
+        finally:
+            self._end()
+
+    def fetchone(self) -> Any:
+        try:
+            return self._cursor.fetchone()
+        finally:
+            self._end()
+
+    def fetchall(self) -> list[Any]:
+        return list(self)
+
+    def _end(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            self._cursor.close()
+            self._pool.give_back(connection)
+
+
+def closed(data: Path) -> ClosedError:
+    """Returns the error for a call after `close`, given the data folder of the knowledge base."""
+    return ClosedError(
+        f"The knowledge base in {data.parent} was closed. Open it again: KnowledgeBase.open({str(data.parent)!r})."
+    )

@@ -1,0 +1,195 @@
+"""Indexes on disk: one folder each, named by a hash of what it was built from, written completely or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from surefind.base.abilities import declared
+from surefind.base.disk.blocks import MANIFEST, check_blocks, list_blocks
+from surefind.base.disk.sealed import check_files, list_files, read_sealed, write_sealed
+from surefind.base.errors import CorruptIndexError, SurefindError
+from surefind.base.protocols import Index, Retriever, Services
+from surefind.base.running.cores import usable_cores
+from surefind.base.running.workers import started
+
+FORMAT = 4
+"""The format of the files. Increase it when the files change: an index of another format is never read or reused."""
+TABLE = "table"
+"""The spec under which a table of chunks is recorded."""
+PART = "part"
+"""The spec under which a part of an index is recorded."""
+_ASIDE = ".writing-"
+"""The prefix of folders that are being written."""
+Loaded = TypeVar("Loaded")
+
+
+class Saving(Protocol):
+    """Anything that can write itself into a folder: an index or a table."""
+
+    def save(self, folder: Path) -> None: ...
+
+
+class IndexStore:
+    """Saves, checks and loads indexes by key."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: set[str] = set()
+        """The keys whose files were found to be sound. A writer asks several times, and a large index takes seconds."""
+        self._ahead: dict[str, Future[bool]] = {}
+        """The keys whose files are being checked."""
+
+    def has(self, key: str) -> bool:
+        """Returns whether an index exists, without checking its files."""
+        return (self.folder / key / MANIFEST).exists()
+
+    def sound(self, key: str) -> bool:
+        """Returns whether an index exists and matches its checksums."""
+        if not self.has(key):
+            return False
+        if key not in self._known:
+            ahead = self._ahead.pop(key, None)
+            if not (ahead.result() if ahead else self._is_sound(key, usable_cores())):
+                return False
+            self._known.add(key)
+        return True
+
+    def check_ahead(self, keys: Iterable[str]) -> None:
+        """Begins to check indexes, one after the other, while the caller goes on. `sound` waits for the result. The
+        small ones are first, so that a caller who needs one of them does not wait for all."""
+        unknown = sorted((key for key in keys if key not in self._known), key=self.size)
+        waiting: list[tuple[str, Future[bool]]] = [(key, Future()) for key in unknown]
+        self._ahead.update(waiting)
+
+        def check() -> None:
+            for key, result in waiting:
+                try:
+                    result.set_result(self._is_sound(key, max(1, usable_cores() - 1)))
+                except BaseException as error:  # whoever waits for the result gets the error
+                    result.set_exception(error)
+
+        started(check)
+
+    def _is_sound(self, key: str, threads: int) -> bool:
+        try:
+            self._verify(key, threads=threads)
+        except CorruptIndexError:
+            return False
+        return True
+
+    def is_unfinished(self, key: str) -> bool:
+        """Returns whether this is what is left of an index that was being written."""
+        return key.startswith(_ASIDE)
+
+    def _forget(self, key: str) -> None:
+        self._known.discard(key)
+        self._ahead.pop(key, None)
+
+    def save(self, key: str, made: Saving, spec: str) -> None:
+        """Writes an index into a temporary folder, flushes and renames it: a crash leaves all of it or nothing."""
+        aside = self.folder / f"{_ASIDE}{key}"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir(parents=True)
+        try:
+            self._write(aside, made, spec)
+        except BaseException:  # a full disk would stay full
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        self._put(key, aside)
+
+    def take(self, key: str, other: IndexStore) -> None:
+        """Moves an index from another store on the same disk to this one."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._put(key, other.folder / key)
+
+    def _put(self, key: str, folder: Path) -> None:
+        final = self.folder / key
+        self._forget(key)
+        shutil.rmtree(final, ignore_errors=True)
+        folder.rename(final)
+        _flush(self.folder)
+
+    def _write(self, folder: Path, made: Saving, spec: str) -> None:
+        made.save(folder)
+        blocks = list_blocks(folder)
+        files = list_files(folder, blocks)
+        write_sealed(folder / MANIFEST, {"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
+        for path in (*folder.rglob("*"), folder):
+            _flush(path)
+
+    def load(self, key: str, retriever: Retriever, services: Services) -> Index:
+        """Checks and loads the index of a retriever. Large files that the index checks itself are left to it."""
+        return self.read(key, lambda folder: retriever.load(folder, services), declared(retriever).blockwise)
+
+    def read(self, key: str, load: Callable[[Path], Loaded], later: Collection[str] = ()) -> Loaded:
+        """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`. Of large
+        files in `later`, only the size is checked now."""
+        self._verify(key, later, usable_cores())
+        try:
+            return load(self.folder / key)
+        except SurefindError:
+            raise
+        except Exception as error:  # just deleted, or made by hand: numpy and zipfile raise errors of their own
+            raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
+
+    def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:
+        folder = self.folder / key
+        try:
+            manifest = read_sealed(folder / MANIFEST)
+            if manifest.get("format") != FORMAT:
+                raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
+            blocks = manifest["blocks"]
+            check_files(folder, manifest["files"], blocks)
+            check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later}, threads)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
+
+    def size(self, key: str) -> int:
+        """Returns the bytes of an index on disk."""
+        return sum(path.stat().st_size for path in (self.folder / key).rglob("*") if path.is_file())
+
+    def list_keys(self) -> list[str]:
+        return [path.name for path in self.folder.iterdir() if path.is_dir()] if self.folder.exists() else []
+
+    def clear(self) -> None:
+        """Deletes everything, also what was not finished."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def drop(self, key: str) -> None:
+        """Deletes an index. The manifest goes first, so that a half-deleted index does not count as existing."""
+        self._forget(key)
+        (self.folder / key / MANIFEST).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / key, ignore_errors=True)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def table_key(contents: int, layout: str) -> str:
+    """Returns the key of the table of a set in a layout."""
+    digest = hashlib.blake2b(layout.encode(), digest_size=8).hexdigest()
+    return f"{TABLE}-{contents}-{digest}-{FORMAT}"
+
+
+def set_of(key: str) -> int | None:
+    """Returns the number of the set from the key of a table; None for the key of an index."""
+    kind, _, rest = key.partition("-")
+    number = rest.partition("-")[0]
+    return int(number) if kind == TABLE and number.isdigit() else None
+
+
+def index_key(fingerprint: str, retriever: Retriever, services: Services) -> str:
+    """Returns the key of an index: a hash of the table's fingerprint, the index spec and the format."""
+    parts = f"{fingerprint}\0{retriever.index_spec(services)}\0{FORMAT}"
+    return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()

@@ -1,0 +1,203 @@
+"""Reads and cuts documents under limits, in child processes that can be killed: as many as there are cores.
+
+A child process serves a whole sync, so a file costs one message and not a start of Python. It is replaced if a file
+made it hang, crash or use up its memory. With `spare` it waits a minute for the next sync, as in `sync --watch`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from surefind.base.errors import MissingPartError, SourceError
+from surefind.base.protocols import Reader
+from surefind.base.running.cores import usable_cores
+from surefind.base.types import Chunk, Document
+from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import ReplacedError
+from surefind.engine.files.readers import Readers
+from surefind.engine.write.children import BrokenChildError, Child, out_of_memory, settings_of, spares
+from surefind.engine.write.prepare import CutTask, Prepared, PrepareTask, chunks_from, from_data
+
+_AHEAD = 64
+"""Files per process that may be prepared before they are needed."""
+_AHEAD_BYTES = 50e6
+"""Bytes of files that may be prepared before they are needed: results wait in memory."""
+_RULES = 2
+"""Raised when files that were refused can be read, so that they are tried again."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Reading:
+    """Prepares files with their readers, in child processes. As a context manager it ends the processes."""
+
+    def __init__(self, readers: Readers, limits: FileLimits, spare: bool = False) -> None:
+        self.readers = readers
+        self.limits = limits
+        self.processes = usable_cores()
+        """How many files are prepared at the same time."""
+        self._spare = spare
+        self._children: set[Child] = set()
+        self._idle: list[Child] = []
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._spare and kind is None:
+            with self._lock:
+                self._children.difference_update(self._idle)
+                spares.put(self._idle)
+                self._idle = []
+        self._end()
+
+    def _end(self) -> None:
+        self._ended = True
+        with self._lock:
+            children = list(self._children)
+        for child in children:
+            self._drop(child)
+
+    def start(self) -> None:
+        """Starts a child process before the first file is read: Python takes a third of a second to start."""
+        if not self._children and (child := self._waiting() or self._new_child()):
+            with self._lock:
+                self._idle.append(child)
+
+    def find(self, name: str) -> Reader | None:
+        return self.readers.find(name)
+
+    def attempt(self, reader: Reader | str, layout: str = "") -> str:
+        """Describes what an attempt to read a file depends on besides the file: the reader, the limits, the installed
+        extras and, if it was also cut, the layout. A file that failed is tried again when this text changes."""
+        cut = f" {_short(layout)}" if layout else ""
+        return f"{reader} #{self._circumstances}{cut}"
+
+    @cached_property
+    def _circumstances(self) -> str:
+        there = [module for module in self.readers.needs if find_spec(module) is not None]
+        return _short(f"{_RULES} {self.limits} {there}")
+
+    def each(
+        self,
+        work: Callable[[Item], Result],
+        items: Iterable[Item],
+        count: int,
+        size: Callable[[Item], int] = lambda item: 0,
+    ) -> Iterator[Result]:
+        """Yields the results of `work` for all `count` items, in order. Works in parallel, and only a limited number of
+        items ahead, with limited sizes (in bytes) in all."""
+        processes = min(self.processes, count)
+        if processes < 2:
+            yield from map(work, items)
+            return
+        with ThreadPoolExecutor(processes, thread_name_prefix="surefind-read") as pool:
+            waiting: deque[tuple[Future[Result], int]] = deque()
+            ahead = 0
+            try:
+                for item in items:
+                    while waiting and (len(waiting) > _AHEAD * processes or ahead + size(item) > _AHEAD_BYTES):
+                        result, freed = waiting.popleft()
+                        ahead -= freed
+                        yield result.result()
+                    waiting.append((pool.submit(work, item), size(item)))
+                    ahead += size(item)
+                while waiting:
+                    yield waiting.popleft()[0].result()
+            except BaseException:  # the other results are not needed any more
+                self._end()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def read(self, reader: Reader, path: Path, document_id: str, layout: str = "", real: str = "") -> Prepared:
+        """Prepares a file in a child process. Raises `SourceError` or `MissingPartError` if it cannot be read, and
+        `ReplacedError` if `path` does not lead to `real` any more."""
+        return from_data(self.answer(PrepareTask(str(reader), str(path), document_id, layout, real).to_json()))
+
+    def cut(self, document: Document, layout: str) -> list[Chunk]:
+        """Cuts a document in a child process. Raises `SourceError` if it cannot be cut within the limits."""
+        (rows,) = self.answer(CutTask(document, layout).to_json())["chunks"]
+        return chunks_from(document, rows)
+
+    def answer(self, request: str) -> dict[str, Any]:
+        """Answers the request for a file or a document, in JSON form. Raises what `read` raises."""
+        data = request.encode()
+        deadline = time.monotonic() + self.limits.seconds
+        child = self._waiting()
+        if child is not None:
+            try:
+                return self._ask(child, data, deadline)
+            except BrokenChildError:
+                pass  # earlier files may have filled its memory: try once more in a new process, in the time left
+        try:
+            return self._ask(self._new_child(), data, deadline)
+        except BrokenChildError as error:
+            raise SourceError(str(error)) from None
+
+    def _ask(self, child: Child, request: bytes, deadline: float) -> dict[str, Any]:
+        try:
+            answer = child.ask(request, deadline, self.limits)
+        except BaseException:
+            self._drop(child)
+            raise
+        if "memory" in answer:
+            self._drop(child)
+            raise out_of_memory(self.limits)
+        with self._lock:
+            self._idle.append(child)
+        return check_answer(answer)
+
+    def _new_child(self) -> Child:
+        with self._lock:
+            if self._ended:
+                raise SourceError("was not read: the sync has ended")
+            child = Child(self.limits, self.readers)
+            self._children.add(child)
+        return child
+
+    def _waiting(self) -> Child | None:
+        """Returns an idle process of this sync, or a spare one of an earlier sync, or None."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            child = spares.take(settings_of(self.limits, self.readers)) if self._spare and not self._ended else None
+            if child is not None:
+                self._children.add(child)
+            return child
+
+    def _drop(self, child: Child) -> None:
+        with self._lock:
+            there = child in self._children
+            self._children.discard(child)
+            if child in self._idle:
+                self._idle.remove(child)
+        if there:
+            child.end()
+
+
+def check_answer(answer: dict[str, Any]) -> dict[str, Any]:
+    """Returns the answer of a child. Raises the error that it names, if it names one."""
+    if "missing" in answer:
+        raise MissingPartError(answer["missing"])
+    if "swapped" in answer:
+        raise ReplacedError
+    if "refused" in answer:
+        raise SourceError(answer["refused"])
+    return answer
+
+
+@lru_cache(maxsize=16)
+def _short(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()

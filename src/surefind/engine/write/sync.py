@@ -1,0 +1,122 @@
+"""Brings the knowledge base up to date with its sources. Only what changed is read, cut and embedded."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from surefind.base.protocols import Retriever
+from surefind.engine.files.git import GitOrigin
+from surefind.engine.files.scan import Scanned
+from surefind.engine.store.rows import ProblemRow, Source
+from surefind.engine.write.intake import Intake, Problem, SyncReport
+from surefind.engine.write.sources import Sources
+from surefind.engine.write.writer import Uncut, Writer
+
+
+def sync(
+    writer: Writer,
+    retrievers: Sequence[Retriever],
+    paths: Sequence[Path],
+    forget: Sequence[Path | GitOrigin] = (),
+    origins: Sequence[GitOrigin] = (),
+    first: Sequence[Retriever] = (),
+) -> SyncReport:
+    """Syncs the named paths and origins; without any, all sources. Drops the sources in `forget`. Builds the indexes of
+    `retrievers`, asks the gate, then commits the result as the next generation. Until then no reader sees any of it.
+    If the others take long, only the indexes of `first` are built, and the result `waits` for the others."""
+    started = time.perf_counter()
+    result = SyncReport()
+    scans = [] if paths or forget or origins else list(_scanned(writer))
+    catalogue = writer.catalogue
+    base = writer.begin()
+    sources = Sources(catalogue, writer.reading, base, writer.files, writer.report)
+    dropped = sources.forgotten(forget)
+    result.removed = sum(map(sources.remove_documents, dropped))
+    orphans = catalogue.versions.of_no_source(base)
+    catalogue.versions.release(orphans, base + 1)
+    result.removed += len(orphans)
+    _take_in(writer, sources, base, paths, forget, origins, dropped, result, dict(scans))
+    changed = result.added + result.changed + result.removed
+    contents = base + 1 if changed or not catalogue.generation() else catalogue.snapshot_id()
+    for uncut in writer.cut(contents, skip=True):
+        result.problems.append(Problem(uncut.document, uncut.reason))
+        if uncut.refused:
+            _record(writer, uncut)
+    is_new = contents != catalogue.snapshot_id() or not catalogue.generation()
+    others = [retriever for retriever in retrievers if retriever not in first]
+    asks_gate = is_new and writer.gate is not None and catalogue.generation() > 0  # the exam needs every index
+    if first and others and not asks_gate:
+        result.rebuilt = writer.build(contents, first)
+        result.waits = writer.takes_long(contents, others)
+    lacked = not is_new and bool(others and writer.lacking(contents, others))
+    if not result.waits:
+        result.rebuilt += writer.build(contents, retrievers)
+    if lacked and not result.waits:
+        writer.show_again()
+    if is_new:
+        writer.pass_gate(contents)
+        with catalogue.transaction():
+            catalogue.commit(contents, writer.author)
+            for source in dropped:
+                catalogue.drop_source(source)
+        for source in dropped:
+            if source.origin:
+                shutil.rmtree(source.root.parent, ignore_errors=True)
+    writer.sweep()
+    current = catalogue.current()
+    result.generation, result.documents = (current.number, current.documents) if current else (0, 0)
+    result.chunks = writer.count(contents)
+    result.seconds = time.perf_counter() - started
+    return result
+
+
+def _record(writer: Writer, uncut: Uncut) -> None:
+    """Records that a document could not be cut in the layout of this sync. Later syncs list it, and do not try again
+    until its file, its reader, the limits or the layout change."""
+    source, path, size, mtime_ns, _, _, reader = writer.catalogue.versions.file_of(uncut.version)
+    if not source:  # a published draft has no file that a sync looks at
+        return
+    attempt = writer.reading.attempt(reader, str(writer.layout))
+    row = ProblemRow(path, uncut.reason, path, size, mtime_ns, time.time_ns(), attempt)
+    writer.catalogue.add_problem(source, row)
+
+
+def _take_in(
+    writer: Writer,
+    sources: Sources,
+    base: int,
+    paths: Sequence[Path],
+    forget: Sequence[Path | GitOrigin],
+    origins: Sequence[GitOrigin],
+    dropped: list[Source],
+    result: SyncReport,
+    scans: Mapping[int, Scanned],
+) -> None:
+    """Reads the sources that the sync is about. A sync that only forgets sources reads none. `scans` has what was found
+    in some of them, by the source's id."""
+    if not (paths or origins) and forget:
+        return
+    intake = Intake(
+        writer.catalogue, writer.backend, writer.layout, writer.services, writer.reading, base, writer.files,
+        writer.author, writer.report,
+    )  # fmt: skip
+    for source, below in sources.targets(paths, dropped) if paths or not origins else ():
+        stale_for = sources.fetched_again(source)
+        scanned = scans.get(source.id) or intake.scan(source, below, sources.read_elsewhere(source, dropped))
+        intake.take(source, below, result, scanned, stale_for)
+    for origin in origins:
+        fetched = sources.fetched(origin)
+        intake.take(fetched, "", result, intake.scan(fetched))
+
+
+def _scanned(writer: Writer) -> Iterator[tuple[int, Scanned]]:
+    """Looks for files while the catalogue is being checked: in the folders, and not where a link may lead to another
+    source."""
+    if writer.files.follow_links == "anywhere":
+        return
+    for source in writer.unchecked.sources():
+        if not source.origin and source.root.exists():
+            yield source.id, Scanned.of(source.root, writer.files, writer.reading.find)

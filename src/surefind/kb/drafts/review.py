@@ -1,0 +1,113 @@
+"""Reviews of drafts: comments on lines, and approvals. Nobody approves a draft that they wrote a revision of."""
+
+from __future__ import annotations
+
+from surefind.base.errors import ConflictError, NotFoundError, UsageError
+from surefind.engine.store.checked import CheckedRows
+from surefind.kb.drafts.people import same_person
+from surefind.kb.drafts.store import Desk, authors_of, note, timestamp
+from surefind.kb.drafts.values import Comment, Draft
+
+_MAX_COMMENT_CHARS = 10_000
+
+
+def comment(
+    desk: Desk,
+    number: int,
+    revision: int,
+    line: int,
+    author: str,
+    text: str,
+    reply_to: int | None = None,
+    most: int | None = None,
+) -> Comment:
+    """Adds a comment on a line of a revision; on the whole draft if the line is 0. `most` is the last line that can
+    have a comment, by default that of the revision's text."""
+    text = text.strip()
+    if not text or len(text) > _MAX_COMMENT_CHARS or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise UsageError(f"A comment must have 1 to {_MAX_COMMENT_CHARS:,} characters.")
+    lines = len(desk.revision(number, revision).text.splitlines()) if most is None else most
+    if not 0 <= line <= lines:
+        raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")
+    with desk.database.writing() as rows:
+        if reply_to is not None:
+            _comment(rows, number, reply_to)
+        cursor = rows.db.execute(
+            "INSERT INTO comments (draft, revision, line, author, text, created, reply_to, resolved_by) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, '')",
+            (number, revision, line, author, text, timestamp(), reply_to),
+        )
+        where = f"line {line}" if line else "the draft"
+        note(rows, number, author, f"commented on {where}", revision)
+        return _comment(rows, number, int(cursor.lastrowid or 0))
+
+
+def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
+    """Marks a comment of a draft as resolved."""
+    with desk.database.writing() as rows:
+        comment_row = _comment(rows, number, comment)
+        if not comment_row.resolved_by:
+            rows.db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
+            note(rows, number, who, f"resolved a comment of {comment_row.author}", comment_row.revision)
+        return _comment(rows, number, comment)
+
+
+def comments(desk: Desk, number: int) -> list[Comment]:
+    """Returns the comments on a draft, on all revisions, in the order in which they were made."""
+    with desk.database.reading() as rows:
+        return [Comment(*row) for row in rows.group("comments", number)]
+
+
+def _comment(rows: CheckedRows, draft: int, number: int) -> Comment:
+    row_found = next((row for row in rows.group("comments", draft) if row[0] == number), None)
+    if row_found is None:
+        raise NotFoundError(f"Draft {draft} has no comment {number}.")
+    return Comment(*row_found)
+
+
+def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
+    """Approves the newest revision of a draft in review. Raises `UsageError` if the reviewer wrote any revision of it,
+    and `ConflictError` if there is a newer revision than the one that the reviewer read."""
+    with desk.database.writing() as rows:
+        draft = desk.open_draft(rows, number)
+        newest = draft.revision
+        if not reviewer.strip():
+            raise UsageError("An approval needs the name of the reviewer: set SUREFIND_AUTHOR.")
+        if any(same_person(reviewer, author) for author in authors_of(rows, number)):
+            raise UsageError(
+                f"{reviewer} wrote a revision of draft {number}, and nobody approves their own text. Ask somebody else."
+            )
+        if draft.state == "draft":
+            raise UsageError(f"Draft {number} is not in review yet. Submit it first: surefind draft review {number}.")
+        if revision != newest:
+            raise ConflictError(
+                f"Draft {number} has a newer revision, {newest}, and you read revision {revision}. Read it, then "
+                "approve it.",
+                newest,
+            )
+        if any(same_person(reviewer, name) for name in draft.approvals):
+            return
+        rows.db.execute(
+            "INSERT INTO approvals (draft, revision, reviewer) VALUES (?, ?, ?)", (number, revision, reviewer)
+        )
+        note(rows, number, reviewer, "approved", revision)
+
+
+def check_seen(draft: Draft, seen: int | None) -> None:
+    """Raises `ConflictError` if the newest revision of a draft is not the one that was `seen`. None stands for any."""
+    if seen is not None and seen != draft.revision:
+        raise ConflictError(
+            f"Draft {draft.number} has revision {draft.revision} now, and you read revision {seen}. Read it, then "
+            "publish it.",
+            draft.revision,
+        )
+
+
+def check_approved(draft: Draft, needed: int) -> None:
+    """Raises `UsageError` if the newest revision of a draft has fewer approvals than needed."""
+    if len(draft.approvals) < needed:
+        people = "1 approval" if needed == 1 else f"{needed} approvals"
+        raise UsageError(
+            f"Revision {draft.revision} of draft {draft.number} needs {people} before it is published, and has "
+            f"{len(draft.approvals)}. Submit it, and ask somebody who did not write it to approve it."
+        )

@@ -1,0 +1,1 @@
+"""Questions, runs and verdicts: exams, measures, benchmarks, tuning, calibration, training and studies."""

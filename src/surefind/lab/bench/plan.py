@@ -1,0 +1,297 @@
+"""The plan of a benchmark, checked before anything runs: layouts × pipelines × an exam × measures.
+
+In a spec, a list of values means alternatives (a grid). `bm25 + dense >> convex(alpha=[0.1, 0.3])` means two
+contenders, but `weights=[1, 2]` only one, since that parameter is itself a list.
+`fixed(tokens=[700, 1000], overlap=140) + headings` means two layouts.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import typing
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import product
+from typing import Any
+
+from surefind.base import spec
+from surefind.base.abilities import declared
+from surefind.base.access import Access
+from surefind.base.errors import ConfigError, SpecError, choices
+from surefind.base.grammar import split_outside
+from surefind.base.protocols import Retriever
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.write.layout import Layout
+from surefind.kb.settings.config import Settings
+from surefind.lab.bench import presets
+from surefind.lab.bench.left_out import LeftOut
+from surefind.lab.exam.model import Exam
+from surefind.lab.measure.names import Measure, parse_measure
+
+DEFAULT_PRESET = "context-layer"
+_SETTINGS = ("preset", "pipelines", "layouts", "measures")
+DEFAULT_MEASURES = ("nDCG@10", "R@5", "R@10", "RR@10", "P@5")
+Elsewhere = Callable[[str, SpecError], "Contender"]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One configuration of a benchmark: a pipeline and a layout, under the name that the report shows."""
+
+    name: str
+    pipeline: Pipeline
+    layout: Layout | None = None
+    """How its documents are cut; None: the layout of the settings."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the same configuration."""
+
+    def __str__(self) -> str:
+        return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    contenders: tuple[Contender, ...]
+    exam: Exam
+    measures: tuple[Measure, ...]
+    access: Access = field(default_factory=Access.owner)
+    """Who the searches are for. The report quotes documents, so only these people may read it."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Built-in pipelines that would belong here if they did not take long."""
+
+    def __post_init__(self) -> None:
+        if not self.contenders:
+            raise SpecError("A benchmark needs at least one pipeline. Choose one with --pipeline or --preset.")
+        if not self.measures:
+            raise SpecError("A benchmark needs at least one measure, for example --measure nDCG@10.")
+
+    @property
+    def primary(self) -> Measure:
+        return self.measures[0]
+
+    @property
+    def compares_layouts(self) -> bool:
+        return any(contender.layout is not None for contender in self.contenders)
+
+    def retrievers(self) -> dict[tuple[str, str, int], tuple[Contender, Retriever]]:
+        """The distinct retrievers by (layout, retriever, depth). Each runs once, even if several pipelines share it."""
+        return {
+            (str(c.layout or ""), str(r), c.pipeline.depth): (c, r)
+            for c in self.contenders
+            for r in c.pipeline.retrieve
+        }
+
+
+def preset_names() -> list[str]:
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(presets.__path__))
+
+
+def preset_module(name: str) -> Any:
+    """The module of a preset, with `CONTENDERS`, `MEASURES` and, in some, `LAYOUTS`."""
+    if name not in preset_names():
+        raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
+    return importlib.import_module(f"surefind.lab.bench.presets.{name.replace('-', '_')}")
+
+
+def compares_layouts(name: str) -> bool:
+    """Whether a preset compares layouts; it then takes given pipelines instead of its own."""
+    return bool(getattr(preset_module(name), "LAYOUTS", {}))
+
+
+def current(settings: Settings) -> list[Contender]:
+    """The pipeline that `search` uses, to be compared with those of a preset. None if it asks a language model: a
+    preset costs nothing unless its own rows do."""
+    pipeline = settings.pipelines[settings.pipeline]
+    return [] if pipeline.asks_llm else [Contender(settings.pipeline, pipeline)]
+
+
+def preset(
+    name: str, pipelines: Sequence[Contender] = (), layouts: Mapping[str, Layout] | None = None
+) -> tuple[list[Contender], tuple[str, ...]]:
+    """A preset's contenders and measures, with the given pipelines and layouts added.
+
+    In a preset that compares layouts, the given pipelines replace the preset's own.
+    """
+    module = preset_module(name)
+    own = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
+    cuts = {label: Layout.read(text) for label, text in getattr(module, "LAYOUTS", {}).items()}
+    contenders = list(pipelines) if cuts and pipelines else [*own, *pipelines]
+    return distinct(across(contenders, {**cuts, **(layouts or {})})), module.MEASURES
+
+
+def from_texts(
+    texts: Sequence[str], named: Mapping[str, Pipeline], elsewhere: Elsewhere | None = None
+) -> list[Contender]:
+    """Contenders from names of pipelines or from specs, with grids expanded. `elsewhere` finds a text that is neither,
+    given the error that it would be."""
+    contenders = []
+    # The spec of one retriever is as short as a name.
+    names = {str(pipeline): name for name, pipeline in named.items() if len(pipeline.stages) > 1}
+    for text in texts:
+        if text in named:
+            contenders.append(Contender(text, named[text]))
+            continue
+        try:
+            made = _pipelines(text, named)
+            contenders += [Contender(names.get(str(pipeline)) or short(pipeline), pipeline) for pipeline in made]
+        except SpecError as error:
+            if elsewhere is None:
+                raise
+            contenders.append(elsewhere(text, error))
+    return distinct(contenders)
+
+
+def _pipelines(text: str, named: Mapping[str, Pipeline]) -> list[Pipeline]:
+    known = {*named, *spec.names("retrieve")}
+    if re.fullmatch(r"[\w.-]+", text) and text not in known:
+        raise SpecError(f"There is no pipeline or retriever called {text!r}. {choices(text, known)}")
+    return [Pipeline.parse(part) for part in expand(text)]
+
+
+def layouts_from_texts(texts: Sequence[str]) -> dict[str, Layout]:
+    """Layouts from specs, with grids expanded. A layout's name is its spec without default parameters."""
+    layouts = [Layout.read(text) for given in texts for text in expand_layout(given)]
+    return {" + ".join(_short(stage) for stage in (layout.chunk, *layout.enrich)): layout for layout in layouts}
+
+
+def across(contenders: Sequence[Contender], layouts: Mapping[str, Layout]) -> list[Contender]:
+    """Every contender on every layout, or the contenders unchanged if there are no layouts.
+
+    With a single contender, a name is only that of the layout.
+    """
+    if not layouts:
+        return list(contenders)
+    if len(contenders) == 1:
+        return [replace(contenders[0], name=name, layout=layout, aliases=()) for name, layout in layouts.items()]
+    return [
+        replace(
+            each,
+            name=on_layout(name, each.name),
+            layout=layout,
+            aliases=tuple(on_layout(name, one) for one in each.aliases),
+        )
+        for name, layout in layouts.items()
+        for each in contenders
+    ]
+
+
+def on_layout(layout: str, contender: str) -> str:
+    """The name of a contender on one of several layouts."""
+    return f"{layout} | {contender}"
+
+
+def label(name: str, aliases: Sequence[str]) -> str:
+    """The name of a row as a table shows it, with the other names of the same configuration."""
+    return f"{name} (also {', '.join(aliases)})" if aliases else name
+
+
+def distinct(contenders: Sequence[Contender]) -> list[Contender]:
+    """One contender for each configuration: the first, with the names of the others as aliases. A name that two
+    configurations share gets a number."""
+    same: dict[str, list[Contender]] = {}
+    for contender in contenders:
+        same.setdefault(_identity(contender), []).append(contender)
+    counts: dict[str, int] = {}
+    firsts = []
+    for first, *_ in same.values():
+        counts[first.name] = count = counts.get(first.name, 0) + 1
+        firsts.append(first if count == 1 else replace(first, name=f"{first.name} ({count})"))
+    taken = {first.name for first in firsts}
+    return [
+        replace(first, aliases=_aliases(group, {*taken, short(first.pipeline)}))
+        for first, group in zip(firsts, same.values(), strict=True)
+    ]
+
+
+def _identity(contender: Contender) -> str:
+    """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
+    pipeline = contender.pipeline
+    other = declared(pipeline.fuse).same_as([retriever.signal for retriever in pipeline.retrieve])
+    if other is not None:
+        pipeline = replace(pipeline, fuse=spec.make("fuse", other))
+    return str(replace(contender, pipeline=pipeline))
+
+
+def _aliases(group: Sequence[Contender], taken: Collection[str]) -> tuple[str, ...]:
+    """The other names of a group of equal contenders, without those that are taken."""
+    names = dict.fromkeys(name for contender in group for name in (contender.name, *contender.aliases))
+    return tuple(name for name in names if name not in taken)
+
+
+def from_settings(
+    bench: Mapping[str, Any], named: Mapping[str, Pipeline], elsewhere: Elsewhere | None = None
+) -> tuple[list[Contender], tuple[str, ...]]:
+    """Contenders and measures from the `[bench]` table of surefind.toml, whose settings are `preset`, `pipelines` and
+    `layouts` (both may have grids) and `measures`."""
+    for key in bench:
+        if key not in _SETTINGS:
+            raise ConfigError(f"[bench] has no setting {key!r}. {choices(key, _SETTINGS)}")
+    for key in ("pipelines", "layouts", "measures"):
+        if not isinstance(bench.get(key, []), list):
+            raise ConfigError(f"[bench] {key} must be a list of strings, not {bench[key]!r}.")
+    if "pipelines" in bench:
+        pipelines = from_texts([str(text) for text in bench["pipelines"]], named, elsewhere)
+    else:
+        pipelines = [Contender(name, pipeline) for name, pipeline in named.items()]
+    layouts = layouts_from_texts([str(text) for text in bench.get("layouts", [])])
+    if "preset" in bench or not ("pipelines" in bench or layouts):
+        contenders, measures = preset(str(bench.get("preset", DEFAULT_PRESET)), pipelines, layouts)
+    else:
+        contenders, measures = distinct(across(pipelines, layouts)), DEFAULT_MEASURES
+    return contenders, tuple(bench.get("measures", measures))
+
+
+def parse_measures(texts: Sequence[str]) -> tuple[Measure, ...]:
+    return tuple(dict.fromkeys(parse_measure(text) for text in texts))
+
+
+# ---------------------------------------------------------------- grids
+
+
+def expand(text: str) -> list[str]:
+    """The specs of all pipelines of a grid."""
+    first, *later = split_outside(text, ">>")
+    first, *depths = split_outside(first, "@")
+    retrieve = split_outside(first, "+")
+    kinds = ["retrieve"] * len(retrieve) + (["fuse"] if len(retrieve) > 1 and later else [])
+    kinds += ["rerank"] * (len(retrieve) + len(later) - len(kinds))
+    options = [_alternatives(kind, stage) for kind, stage in zip(kinds, [*retrieve, *later], strict=True)]
+    made = []
+    for choice in product(*options):
+        head = " + ".join(choice[: len(retrieve)]) + "".join(f" @{depth}" for depth in depths)
+        made.append(" >> ".join([head, *choice[len(retrieve) :]]))
+    return made
+
+
+def expand_layout(text: str) -> list[str]:
+    """The specs of all layouts of a grid."""
+    stages = split_outside(text, "+")
+    kinds = ["chunk"] + ["enrich"] * (len(stages) - 1)
+    options = [_alternatives(kind, stage) for kind, stage in zip(kinds, stages, strict=True)]
+    return [" + ".join(choice) for choice in product(*options)]
+
+
+def _alternatives(kind: str, text: str) -> list[str]:
+    name, parameters = spec.parse_spec(text)
+    stage = spec.find(kind, name)
+    hints, other = typing.get_type_hints(stage), float if stage.rest else object
+    lists = {
+        key: value if isinstance(value, tuple) and not spec.fits(value, hints.get(key, other)) else (value,)
+        for key, value in parameters.items()
+    }
+    return [spec.format_spec(name, zip(lists, values, strict=True)) for values in product(*lists.values())]
+
+
+def short(pipeline: Pipeline) -> str:
+    """The name of a report row: the pipeline's spec without the default parameters of retrievers and rerankers."""
+    head = " + ".join(_short(retriever) for retriever in pipeline.retrieve)
+    later = [str(pipeline.fuse)] if pipeline.fuse else []
+    later += [_short(reranker) for reranker in pipeline.rerank]
+    return " >> ".join([head + (f" @{pipeline.depth}" if pipeline.depth != 100 else ""), *later])
+
+
+def _short(stage: Any) -> str:
+    changed = [(f.name, getattr(stage, f.name)) for f in fields(stage) if getattr(stage, f.name) != f.default]
+    return spec.format_spec(stage.name, changed)

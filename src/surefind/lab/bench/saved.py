@@ -1,0 +1,180 @@
+"""Writes the report of a benchmark as JSON and reads it again, for every door.
+
+A configuration can be called by its name in a saved report. A report is data that may come from anywhere: its specs go
+through the same parsers as those of surefind.toml, so a report can do no more than a line of surefind.toml.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from surefind.base.disk.records import Record, from_json, to_json
+from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.errors import ReportVersionError, SpecError, UsageError
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.write.layout import Layout
+from surefind.lab.bench.plan import Contender, label
+from surefind.lab.bench.report import FORMAT, BenchReport, ExamFacts, ReportRow
+
+REPORTS = "reports"
+"""The folder of the reports, in the data folder of a knowledge base."""
+REPORT_FILE = "report.json"
+
+
+@dataclass(frozen=True)
+class NamedConfig:
+    """A configuration that has a name: a row of a report, or a contender of a preset."""
+
+    names: tuple[str, ...]
+    where: str
+    """Where the name comes from, for messages."""
+    pipeline: str
+    """The name of its pipeline, without that of the layout."""
+    spec: str
+    layout: str = ""
+    """The spec of its layout; empty if the name stands for a pipeline only."""
+
+    def contender(self) -> Contender:
+        """Builds the configuration. Raises `SpecError` if a stage does not exist here."""
+        try:
+            layout = Layout.read(self.layout) if self.layout else None
+            return Contender(self.names[0], Pipeline.parse(self.spec, self.pipeline), layout)
+        except SpecError as error:
+            raise SpecError(f"{self.names[0]!r} of {self.where} cannot be used here. {error}") from None
+
+
+@dataclass(frozen=True)
+class SavedReport:
+    """The configurations of a report, by name."""
+
+    path: Path
+    rows: tuple[NamedConfig, ...]
+    recommended: str
+    """The name of the recommended row."""
+
+
+def report_folder(data: Path, exam: str, created: str) -> Path:
+    """Returns the folder that a report of a knowledge base is written to."""
+    return data / REPORTS / f"{exam}-{created[:19].replace(':', '')}"
+
+
+def write_report(report: BenchReport, file: Path) -> None:
+    """Writes a report as JSON."""
+    write_sealed(file, to_json(report))
+
+
+def read_report(path: Path) -> BenchReport:
+    """Reads a report: a folder that `surefind bench` wrote, or a JSON file that it wrote. Raises `ReportVersionError`
+    if it has another format, and `UsageError` if it is damaged or cannot be read."""
+    return _read(BenchReport, path)
+
+
+def saved_configs(path: Path) -> SavedReport:
+    """Reads the configurations of a report, as `read_report` does."""
+    return _configs(_read(_ConfigPart, path), path)
+
+
+def reports_in(data: Path) -> Iterator[SavedReport]:
+    """Reads the configurations of the reports of a knowledge base, newest first. Reports of other versions are left
+    out. Raises `UsageError` for a damaged one: an earlier report must not take its place."""
+    by_time = [(path.stat().st_mtime_ns, path) for path in (data / REPORTS).glob(f"*/{REPORT_FILE}") if path.is_file()]
+    for _, path in sorted(by_time, reverse=True):
+        with contextlib.suppress(ReportVersionError):
+            yield saved_configs(path.parent)
+
+
+def reports_on(data: Path, exam: str, versions: Collection[int]) -> tuple[list[Path], list[Path]]:
+    """Finds the folders of the reports that used these versions of an exam, and the files of damaged reports."""
+    used, damaged = [], []
+    for path in sorted((data / REPORTS).glob(f"*/{REPORT_FILE}")):
+        try:
+            asked = _read(_ExamPart, path).exam
+            if asked.name == exam and asked.version in versions:
+                used.append(path.parent)
+        except ReportVersionError:
+            continue
+        except UsageError:
+            damaged.append(path)
+    return used, damaged
+
+
+def recommended_by(report: BenchReport) -> Contender:
+    """Builds the recommended configuration of a report."""
+    made = _configs(report, Path("this report"))
+    return next(row for row in made.rows if row.names[0] == made.recommended).contender()
+
+
+def _read(kind: type[Record], path: Path) -> Record:
+    file = path / REPORT_FILE if path.is_dir() else path
+    try:
+        data = read_sealed(file)
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read ({error.strerror}). Name a folder that surefind bench wrote."
+        ) from None
+    except ValueError as error:
+        raise UsageError(
+            f"{file} is damaged or was edited ({error}). Restore it from a backup, or remove it and write a new report "
+            "with: surefind bench."
+        ) from None
+    try:
+        if data.get("format") != FORMAT:
+            raise ValueError(f"its format is {data.get('format', 'not given')}, not {FORMAT}")
+        return from_json(kind, data)
+    except ValueError as error:
+        raise _of_another_version(file, error) from None
+
+
+def _of_another_version(file: Path, error: ValueError) -> ReportVersionError:
+    return ReportVersionError(
+        f"{file} is not a report of this version of surefind bench ({error}). Write a new one with: surefind bench."
+    )
+
+
+@dataclass(frozen=True)
+class _ExamPart:
+    exam: ExamFacts
+
+
+@dataclass(frozen=True)
+class _ConfigRow:
+    name: str
+    aliases: tuple[str, ...]
+    pipeline: str
+    spec: str
+    layout: str
+
+
+@dataclass(frozen=True)
+class _ConfigPart:
+    """The fields of a report that configurations are taken from. A search by name reads no others: a whole report takes
+    twice the time."""
+
+    compares_layouts: bool
+    rows: tuple[_ConfigRow, ...]
+    recommended: str
+
+
+def _configs(report: BenchReport | _ConfigPart, path: Path) -> SavedReport:
+    try:
+        rows = tuple(_entry(row, f"the report {path}", report.compares_layouts) for row in report.rows)
+        return SavedReport(path, rows, _printable(report.recommended))
+    except ValueError as error:
+        raise _of_another_version(path, error) from None
+
+
+def _entry(row: ReportRow | _ConfigRow, where: str, compares_layouts: bool) -> NamedConfig:
+    name, aliases = _printable(row.name), [_printable(alias) for alias in row.aliases]
+    names = dict.fromkeys((name, *aliases, label(name, aliases)))
+    layout = _printable(row.layout) if compares_layouts else ""
+    return NamedConfig(tuple(names), where, _printable(row.pipeline), _printable(row.spec), layout)
+
+
+def _printable(text: str) -> str:
+    """Returns a text without control characters, which could write anything on a terminal."""
+    if not text.isprintable():
+        raise ValueError(f"{text!r} is not a name or a spec")
+    return text

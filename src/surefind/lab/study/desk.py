@@ -1,0 +1,140 @@
+"""Desk: what a stage of a study works with: one collection, the options, and short ways to score and to time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from surefind.base.access import Access
+from surefind.base.disk.sealed import digest
+from surefind.base.protocols import OnProgress, Retriever
+from surefind.engine.chunk.semantic import Semantic
+from surefind.engine.retrieve.dense import Dense
+from surefind.engine.retrieve.graph_global import GraphGlobal
+from surefind.engine.retrieve.graph_local import GraphLocal
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.write.layout import Layout
+from surefind.engine.write.quote import paid_extractor
+from surefind.kb import KnowledgeBase
+from surefind.lab.bench.engine import OWNER, Bench, Scored
+from surefind.lab.bench.plan import Contender, Plan, distinct, parse_measures
+from surefind.lab.bench.run import unseen
+from surefind.lab.bench.timing import Timing
+from surefind.lab.exam.model import Exam
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose; all of it is part of the key of a stored result."""
+
+    layout: str = ""
+    """How documents are cut; "" is the layout of the settings."""
+    llm: bool = False
+    """Whether steps that ask a language model run."""
+    encoders: tuple[str, ...] = ()
+    """Specs of encoders. One takes the place of the default everywhere; more are compared, in studies that do so."""
+    cheaper_llm: str = ""
+    """A second language model, in studies that compare two."""
+    limits: str = "paper"
+    """How much of a document a model sees and how long its answers may be, in studies whose paper says so: "paper", or
+    "surefind" for our own limits."""
+    repeats: int = 1
+    """How often the rows of language models are run, in studies that say how much they vary."""
+    winner: str = ""
+    """The layout of later stages, in studies that choose one; "" is the best one measured."""
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Documents and questions: a column of each table."""
+
+    name: str
+    kb: KnowledgeBase
+    exam: Exam
+    access: Access
+    flags: tuple[str, ...]
+    """The options of the command line that choose it: `--exam sample@1`."""
+    rest: Exam | None = None
+    """The questions of the exam that were not drawn, for stages that tune something."""
+
+
+class RunContext:
+    """One collection and the options of the run. Made once for each collection."""
+
+    def __init__(
+        self, collection: Collection, options: Options, report: OnProgress | None = None, fresh: bool = False
+    ) -> None:
+        self.collection = collection
+        self.options = options
+        self.kb, self.exam, self.access = collection.kb, collection.exam, collection.access
+        self.services = collection.kb.services
+        self.report: OnProgress = report or (lambda what, done, total: None)
+        self.bench = Bench(collection.kb, report, fresh)
+        self._fresh = fresh
+
+    def on(self, exam: Exam) -> RunContext:
+        """The same desk with other questions."""
+        return RunContext(replace(self.collection, exam=exam), self.options, self.report, self._fresh)
+
+    @cached_property
+    def layout(self) -> Layout | None:
+        """The layout of the options; None is that of the settings."""
+        return Layout.read(self.options.layout) if self.options.layout else None
+
+    def contender(self, name: str, pipeline: str, layout: str = "") -> Contender:
+        """A configuration under the name of its row. Without a layout it has that of the options."""
+        made = Contender(name, Pipeline.parse(pipeline, name), Layout.read(layout) if layout else self.layout)
+        return with_encoder(made, self.options.encoders[0]) if len(self.options.encoders) == 1 else made
+
+    def contenders(self, pipelines: Mapping[str, str]) -> list[Contender]:
+        """Configurations by the names of their rows. Equal ones become one, with the other names as aliases."""
+        return distinct([self.contender(name, text) for name, text in pipelines.items()])
+
+    def plan(self, contenders: Sequence[Contender], measures: Iterable[str]) -> Plan:
+        """The plan of a comparison. Questions that a contender was trained on are left out."""
+        made = Plan(tuple(contenders), self.exam, parse_measures(list(measures)), self.access)
+        return unseen(made, self.services)
+
+    def score(self, contenders: Sequence[Contender], measures: Iterable[str]) -> Scored:
+        """Ranks and scores all questions with all contenders."""
+        return self.bench.score(self.plan(contenders, measures))
+
+    def latency(self, scored: Scored) -> list[Timing]:
+        """Milliseconds per question of every contender, in total and by stage, as `bench.latency` measures them."""
+        return self.bench.latency(scored.plan)
+
+    @property
+    def fingerprint(self) -> str:
+        """The fingerprint of the documents, cut in the layout of the settings."""
+        return self.kb.reader().fingerprint
+
+    @property
+    def audience(self) -> str:
+        """The documents that the questions search, if they are not all, and who may read them."""
+        view = self.kb.reader().view
+        readable = sorted(view.admitted(self.access)) if view.withheld(self.access) else []
+        return f"{self.access} {digest(readable)} {self.kb.settings.isolated}"
+
+    def titles(self) -> dict[str, str]:
+        return {document.id: document.title for document in self.kb.documents(OWNER)}
+
+
+def with_encoder(contender: Contender, encoder: str) -> Contender:
+    """The configuration with another encoder: in searches by vectors, in graphs, and in the cuts of `semantic`."""
+    retrieve = tuple(_encoded(retriever, encoder) for retriever in contender.pipeline.retrieve)
+    layout = contender.layout
+    if layout is not None and isinstance(layout.chunk, Semantic):
+        layout = replace(layout, chunk=layout.chunk.replace(model=encoder))
+    return replace(contender, pipeline=replace(contender.pipeline, retrieve=retrieve), layout=layout)
+
+
+def _encoded(retriever: Retriever, encoder: str) -> Retriever:
+    return retriever.replace(model=encoder) if isinstance(retriever, Dense | GraphLocal | GraphGlobal) else retriever
+
+
+def asks_model(contender: Contender) -> bool:
+    """Whether a configuration asks a language model, to search or to index."""
+    layout, pipeline = contender.layout, contender.pipeline
+    cuts = layout is not None and layout.asks_llm
+    return cuts or pipeline.asks_llm or any(map(paid_extractor, pipeline.retrieve))

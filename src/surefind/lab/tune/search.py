@@ -1,0 +1,270 @@
+"""Tunes a knowledge base: races the candidates on one half of an exam, and confirms the winner on the other.
+
+The questions are the ones that may choose (`bench.recommendation.chooses`): real questions, and questions in other
+words than the document's. The race finds the survivors; which of them is recommended rests on their scores together
+with what is known from other collections, as in a benchmark. The winner and the current configuration are then compared
+on the held-out half. Few questions have no half to spare: all of them race, and the winner is not confirmed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from surefind.base.errors import ExamError
+from surefind.base.prompts.meter import money
+from surefind.lab.bench.engine import Bench
+from surefind.lab.bench.plan import Contender, Plan, distinct
+from surefind.lab.bench.prior_table import known
+from surefind.lab.bench.recommendation import Recommendation, chooses, recommend
+from surefind.lab.bench.timing import Timing
+from surefind.lab.bench.verdict import fastest
+from surefind.lab.exam.clusters import clusters_of
+from surefind.lab.exam.model import Exam, ExamQuery
+from surefind.lab.exam.split import held_out
+from surefind.lab.measure.names import Measure
+from surefind.lab.measure.permutation import permutation_p
+from surefind.lab.measure.statistics import Interval, bootstrap
+from surefind.lab.tune.limits import TuningLimits
+from surefind.lab.tune.race import FIRST_BLOCK, Drop, Race, blocks
+from surefind.lab.tune.space import near
+
+MIN_HALF = 2 * FIRST_BLOCK
+"""Questions that may choose that a half must have. With fewer, no half is held out."""
+_FINALISTS = 12
+"""Survivors that the recommendation chooses from, the best first."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The race after a block of questions, for a live view."""
+
+    stage: str
+    contenders: Sequence[Contender]
+    race: Race
+    dropped: Sequence[Drop]
+    """The candidates that this block dropped."""
+    total: int
+    """Questions of the whole race."""
+    seconds: float
+    """How long it has taken so far."""
+    left: float
+    """The seconds that this stage still takes at most: as many as its last block took for each question and candidate,
+    or until the time limit."""
+    money: str
+    """What language models have cost so far and may still cost, as text; empty if none were asked."""
+
+
+OnStanding = Callable[[Standing], None]
+
+
+@dataclass(frozen=True)
+class Confirmed:
+    """The winner against the current configuration, on questions that the race never saw."""
+
+    questions: int
+    winner: Interval
+    current: Interval
+    gain: Interval
+    p: float
+
+    @property
+    def better(self) -> bool:
+        """Whether the winner is better beyond noise."""
+        return self.gain.low > 0
+
+
+@dataclass
+class Tuned:
+    """What a race has found so far; complete if `stopped` is empty."""
+
+    measure: str
+    contenders: list[Contender] = field(default_factory=list)
+    races: list[tuple[list[Contender], Race]] = field(default_factory=list)
+    winner: Contender | None = None
+    recommendation: Recommendation | None = None
+    finalists: list[Contender] = field(default_factory=list)
+    """The survivors that the recommendation chose from, in the order of its lists."""
+    over: dict[str, str] = field(default_factory=dict)
+    """Candidates beyond a limit, with the reason."""
+    confirmed: Confirmed | None = None
+    few: int = 0
+    """How many questions there are, if these are too few to hold a half out."""
+    stopped: str = ""
+    """Why it ended early."""
+    seconds: float = 0.0
+
+    @property
+    def kept(self) -> bool:
+        """Whether the winner is the current configuration."""
+        return self.winner is not None and str(self.winner) == str(self.contenders[0])
+
+    @property
+    def better(self) -> bool:
+        """Whether the winner is another configuration than the current one and better beyond noise."""
+        return self.confirmed is not None and self.confirmed.better and not self.kept
+
+
+class Tuner:
+    """One tuning run. `found` has the best so far at any time, also after Ctrl-C."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        exam: Exam,
+        measure: Measure,
+        limits: TuningLimits,
+        minutes: float | None = None,
+        seed: int = 0,
+        watch: OnStanding | None = None,
+    ) -> None:
+        self._bench = bench
+        self._measure = measure
+        self._limits = limits
+        self._exam = exam
+        self._watch: OnStanding = watch or (lambda standing: None)
+        self._begun = time.monotonic()
+        self._ends = None if minutes is None else self._begun + 60 * minutes
+        self.found = Tuned(str(measure))
+        self.tuning, self.held = halves(exam, seed)
+        self.found.few = 0 if self.held else len(self.tuning)
+
+    def run(self, contenders: Sequence[Contender]) -> Tuned:
+        """Races the contenders, the current configuration first, then small steps around the winner, and confirms."""
+        progress = self.found
+        progress.contenders = list(contenders)
+        try:
+            self._race("all candidates", list(contenders))
+            if progress.winner is not None and self.held and not self._late():
+                steps = near(progress.winner)
+                self._race("around the best", distinct([contenders[0], progress.winner, *steps]))
+            if progress.winner is not None and self.held:
+                progress.confirmed = self._confirm(progress.winner, contenders[0])
+        finally:
+            progress.seconds = time.monotonic() - self._begun
+        return progress
+
+    def _race(self, stage: str, contenders: list[Contender]) -> None:
+        contenders = self._within(contenders)
+        ends = blocks(len(self.tuning))
+        race = Race(known(*self._described(contenders), str(self._measure)))
+        self.found.races.append((contenders, race))
+        start = 0
+        for end in ends:
+            if start and self._late():
+                self.found.stopped = "the time was over"
+                break
+            race_in = [contenders[i] for i in race.alive]
+            began = time.monotonic()
+            scores = self._score(race_in, self.tuning[start:end])
+            pace = (time.monotonic() - began) / scores.size
+            dropped = race.add(scores)
+            self._choose(contenders, race, self.tuning[:end])
+            left = self._left(0.0 if race.over else pace * (len(self.tuning) - end) * len(race.alive))
+            total, seconds = len(self.tuning), time.monotonic() - self._begun
+            self._watch(Standing(stage, contenders, race, dropped, total, seconds, left, self._money()))
+            start = end
+            if race.over:
+                break
+        self._settle(contenders, race)
+
+    def _score(self, contenders: Sequence[Contender], queries: Sequence[ExamQuery]) -> np.ndarray:
+        exam = Exam(f"{self._exam.name}-tuning", tuple(queries), self._exam.version, self._exam.origin)
+        scored = self._bench.score(Plan(tuple(contenders), exam, (self._measure,)))
+        if len(scored.plan.exam.queries) != len(queries):
+            raise ExamError("The documents changed during the race. Run it again.")
+        return np.asarray(scored.scores[str(self._measure)], dtype=np.float64)
+
+    def _choose(self, contenders: Sequence[Contender], race: Race, queries: Sequence[ExamQuery]) -> None:
+        """The best survivor by its scores so far and by what is known from other collections."""
+        order = sorted(race.alive, key=lambda i: -race.means[i])[:_FINALISTS]
+        finalists = [contenders[i] for i in order]
+        at = [race.alive.index(i) for i in order]
+        specs, layouts = self._described(finalists)
+        chosen = recommend(specs, race.scores[:, at], queries, layouts, str(self._measure))
+        self.found.finalists, self.found.recommendation = finalists, chosen
+        self.found.winner = finalists[chosen.best]
+
+    def _described(self, contenders: Sequence[Contender]) -> tuple[list[str], list[str]]:
+        """The pipelines and layouts, as the prior knows them."""
+        own = self._bench.kb.settings.layout
+        return [str(contender.pipeline) for contender in contenders], [
+            str(contender.layout or own) for contender in contenders
+        ]
+
+    def _settle(self, contenders: Sequence[Contender], race: Race) -> None:
+        """Takes a faster finalist that is as good, if there is one. Only those that are as good are timed."""
+        chosen, finalists = self.found.recommendation, self.found.finalists
+        if chosen is None or len(chosen.equals) < 2:
+            return
+        equal = [finalists[i] for i in chosen.equals]
+        timed = self._bench.latency(Plan(tuple(equal), self._timing_exam(), (self._measure,)))
+        latency = dict(zip(chosen.equals, timed, strict=True))
+        reranked = [bool(finalist.pipeline.rerank) for finalist in finalists]
+        self.found.winner = finalists[fastest(chosen, latency, reranked)]
+
+    def _within(self, contenders: Sequence[Contender]) -> list[Contender]:
+        """The contenders within the limits; the current one always stays, since it is what the winner must beat."""
+        if not self._limits.any or not contenders:
+            return list(contenders)
+        self._bench.build(Plan(tuple(contenders), self._timing_exam(), (self._measure,)))
+        latency: Sequence[Timing | None] = [None] * len(contenders)
+        if self._limits.needs_timing:
+            latency = self._bench.latency(Plan(tuple(contenders), self._timing_exam(), (self._measure,)))
+        kept = [contenders[0]]
+        for contender, timing in zip(contenders[1:], latency[1:], strict=True):
+            reason = self._limits.exceeded(timing, self._bench.index_bytes(contender))
+            if reason:
+                self.found.over[contender.name] = reason
+            else:
+                kept.append(contender)
+        return kept
+
+    def _timing_exam(self) -> Exam:
+        return Exam(
+            f"{self._exam.name}-timing", tuple(self.tuning[:FIRST_BLOCK]), self._exam.version, self._exam.origin
+        )
+
+    def _confirm(self, winner: Contender, current: Contender) -> Confirmed:
+        scores = self._score([winner, current], self.held) if str(winner) != str(current) else None
+        if scores is None:
+            scores = np.repeat(self._score([current], self.held), 2, axis=1)
+        clusters = clusters_of(self.held)
+        gain = scores[:, [0]] - scores[:, [1]]
+        first, second = bootstrap(scores, clusters=clusters)
+        p = float(permutation_p(gain, clusters)[0])
+        return Confirmed(len(self.held), first, second, bootstrap(gain, clusters=clusters)[0], p)
+
+    def _left(self, seconds: float) -> float:
+        return seconds if self._ends is None else max(0.0, min(seconds, self._ends - time.monotonic()))
+
+    def _money(self) -> str:
+        meter = self._bench.kb.services.llm.meter
+        left = "" if meter.limit is None else f", {money(max(0.0, meter.limit - meter.spent.dollars))} left"
+        return f", {money(meter.spent.dollars)} spent{left}" if meter.spent.calls else ""
+
+    def _late(self) -> bool:
+        return self._ends is not None and time.monotonic() > self._ends
+
+
+def halves(exam: Exam, seed: int = 0) -> tuple[list[ExamQuery], list[ExamQuery]]:
+    """The questions that may choose: a half to race on, in random order, and the half that is held out; all and none if
+    there are few."""
+    kept = [query for query in exam.queries if chooses(query)]
+    out = held_out(kept)
+    tuning = [query for query, held in zip(kept, out, strict=True) if not held]
+    held = [query for query, hold in zip(kept, out, strict=True) if hold]
+    if len(kept) < FIRST_BLOCK:
+        raise ExamError(
+            f"{exam.label} has {len(kept)} questions that may choose a configuration (real ones, or in other words "
+            f"than the documents'); tuning needs at least {FIRST_BLOCK}, and {2 * MIN_HALF} to confirm a winner. "
+            "Collect real questions with: surefind exam collect NAME FILE."
+        )
+    if min(len(tuning), len(held)) < MIN_HALF:
+        tuning, held = kept, []
+    random.Random(seed).shuffle(tuning)
+    return tuning, held

@@ -1,0 +1,162 @@
+"""The built-in pipelines `hybrid`, `careful` and `pair`: known by name everywhere, rows of the default benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from exam_helpers import query, surefind
+from helpers import WORDS, Home
+from http_helpers import serving
+from surefind import Pipeline
+from surefind.base.access import Access
+from surefind.kb.settings.config import load_settings
+from surefind.kb.settings.template import BUILT_IN
+from surefind.lab.bench.comparing import compared, plan_for
+from surefind.lab.bench.left_out import LeftOut, about_left_out
+from surefind.lab.bench.plan import Plan
+from surefind.lab.bench.prior_table import known
+from surefind.lab.exam.model import Exam, Judgment
+
+OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
+OWN_READER = '[pipelines.reader]\nretrieve = ["bm25"]\nrerank = ["cross_encoder"]\n'
+CAREFUL = Pipeline.parse(BUILT_IN["careful"])
+PAIR = Pipeline.parse(BUILT_IN["pair"])
+
+
+@pytest.fixture
+def base(home: Home) -> Home:
+    """Two documents, with settings that name no pipeline."""
+    home.configure("[search]\nk = 5\n")
+    home.write("docs/a.md", "# Cash\n\nThe teller counts cash twice before the vault opens.")
+    home.write("docs/b.md", "# Wires\n\nThe wire desk sends wires until three.")
+    home.sync("docs")
+    return home
+
+
+def test_careful_is_hybrid_with_the_reranker() -> None:
+    assert Pipeline.parse(BUILT_IN["hybrid"]) == Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")
+    assert CAREFUL.path == str(Pipeline.parse(BUILT_IN["hybrid"])) and CAREFUL.rerank[0].name == "cross_encoder"
+
+
+@pytest.mark.parametrize("settings", ["", "[search]\nk = 5\n", WORDS])
+def test_every_knowledge_base_knows_them_and_syncs_for_its_own_alone(home: Home, settings: str) -> None:
+    home.configure(settings)
+    found = load_settings(home.folder / "surefind.toml")
+    assert list(found.known)[:3] == ["hybrid", "careful", "pair"] and found.find("careful") == CAREFUL
+    assert not {"careful", "pair"} & set(found.pipelines)  # so a sync embeds with one encoder
+
+
+def test_a_pipeline_of_the_settings_with_the_same_name_wins(home: Home) -> None:
+    home.configure(WORDS + OWN_CAREFUL)
+    found = load_settings(home.folder / "surefind.toml")
+    assert str(found.named("careful")).endswith("rrf(k=60.0)")
+    with home.open() as kb:
+        (row,) = (one for one in compared(kb, None, [], [], []).contenders if one.name == "careful")
+    assert not row.pipeline.rerank
+
+
+def test_search_takes_the_name_and_the_spec_has_it(base: Home) -> None:
+    ran = surefind("search", "wire desk", "-p", "careful", "--json", kb=base.folder)
+    assert ran.code == 0 and ran.json["hits"][0]["document"] == "b.md"
+    with base.open() as kb:
+        rows = compared(kb, None, ["hybrid", BUILT_IN["careful"], "bm25"], [], []).contenders
+    assert [one.name for one in rows] == ["hybrid", "careful", "bm25"]
+
+
+def test_use_writes_the_name_alone(base: Home) -> None:
+    assert surefind("use", "careful", kb=base.folder).code == 0
+    text = (base.folder / "surefind.toml").read_text(encoding="utf-8")
+    assert 'pipeline = "careful"' in text and "[pipelines" not in text
+    found = load_settings(base.folder / "surefind.toml")
+    assert found.pipelines["careful"] == CAREFUL  # sync builds its indexes
+    assert surefind("use", "--undo", kb=base.folder).code == 0
+    assert (base.folder / "surefind.toml").read_text(encoding="utf-8") == "[search]\nk = 5\n"
+
+
+def test_status_lists_them(base: Home) -> None:
+    assert "careful = bm25(" in surefind("status", kb=base.folder).out
+
+
+def exam_of(count: int) -> Exam:
+    return Exam("staff", tuple(query(str(i), f"wire {i}", Judgment("b.md")) for i in range(count)))
+
+
+def planned(base: Home, count: int, *named: str) -> Plan:
+    with base.open() as kb:
+        return plan_for(kb, exam_of(count), compared(kb, None, list(named), [], []), Access.owner())
+
+
+def test_the_default_comparison_has_them(base: Home) -> None:
+    plan = planned(base, 100)
+    assert {"hybrid", "careful", "pair", "BM25"} <= {one.name for one in plan.contenders} and not plan.left_out
+
+
+def test_a_reranker_is_asked_every_question_or_is_not_in_the_table(base: Home) -> None:
+    plan = planned(base, 101)
+    assert {"hybrid", "pair"} <= {one.name for one in plan.contenders}
+    assert [one.name for one in plan.left_out] == ["careful"]
+    assert about_left_out(exam_of(101), plan.left_out, ["*"], restricted=True) == (
+        "Not compared: careful. Its reranker would read for each of the 101 questions, about 75 seconds on two cores. "
+        "To add it: surefind bench --exam staff --as '*' -p hybrid -p careful."
+    )
+    named = planned(base, 101, "hybrid", "careful")
+    assert [one.name for one in named.contenders] == ["hybrid", "careful"] and not named.left_out
+
+
+@pytest.mark.parametrize("settings", ['[search]\npipeline = "careful"\n', WORDS + OWN_READER])
+def test_a_reranker_that_somebody_chose_is_asked(base: Home, settings: str) -> None:
+    base.configure(settings)
+    plan = planned(base, 101)
+    assert any(one.pipeline.rerank for one in plan.contenders)
+
+
+def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Path) -> None:
+    with serving(base.folder) as server, server.client() as http:
+        page = http.get("/", headers={"Accept": "text/html"}).text
+        found = http.get("/?query=wire+desk&pipeline=careful", headers={"Accept": "text/html"})
+    assert page.count(">careful</option>") == 2  # to search with, and to compare with
+    assert found.status_code == 200 and "Wires" in found.text
+    words = Home(tmp_path / "words")
+    words.write("docs/a.md", "# Cash\n\nThe teller counts cash.")
+    words.sync("docs")
+    with serving(words.folder) as server, server.client() as http:
+        assert "careful" not in http.get("/", headers={"Accept": "text/html"}).text
+
+
+def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefind.lab.bench.comparing._EMBEDDED", 1)
+    with base.open() as kb:
+        what = compared(kb, None, [], [], [])
+        assert [one.name for one in what.left_out] == ["pair"] and "pair" not in [one.name for one in what.contenders]
+        named = compared(kb, None, ["hybrid", "pair"], [], [])
+        assert [one.name for one in named.contenders] == ["hybrid", "pair"] and not named.left_out
+        kb.build_for(PAIR.retrieve)
+        assert compared(kb, None, [], [], []).left_out == ()  # its vectors are there
+
+
+def test_a_report_says_that_the_pair_was_left_out(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("surefind.lab.bench.comparing._EMBEDDED", 1)
+    ran = surefind("bench", kb=base.folder)
+    said = " ".join(ran.out.split())
+    assert "Not compared: pair. Its second encoder would read all passages first, about 5 seconds" in said
+    assert "surefind bench --exam known-item -p hybrid -p pair" in said
+
+
+def test_a_report_for_some_says_nothing_about_the_number_of_all_passages() -> None:
+    said = about_left_out(exam_of(2), (LeftOut("pair", 123_456),), (), restricted=True)
+    assert "all passages first, which takes minutes. To add it" in said
+
+
+def test_the_pair_finds_with_both_encoders(base: Home) -> None:
+    used = surefind("use", "pair", kb=base.folder)
+    assert used.code == 0 and "From now on a sync also builds dense(model=arctic)." in used.out
+    ran = surefind("search", "until when are wires sent", "--json", kb=base.folder)
+    assert ran.code == 0 and ran.json["hits"][0]["document"] == "b.md"
+    assert [str(one) for one in PAIR.retrieve[1:]] == ["dense(model=minilm)", "dense(model=arctic)"]
+
+
+def test_the_prior_knows_them() -> None:
+    found = known([str(Pipeline.parse(text)) for text in BUILT_IN.values()])
+    assert not found.unknown and found.default == 0 and min(found.belief.mean[1:]) > 0.005

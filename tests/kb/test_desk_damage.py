@@ -1,0 +1,281 @@
+"""Damage in the desk is found: no flipped bit changes or loses a draft in silence. Kills are no damage."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from desk_editor import content
+from desk_faults import damage, fill, read_all
+from exam_helpers import surefind
+from helpers import Home
+from surefind.base.errors import DamagedError
+from surefind.engine.store.checksums import register
+from surefind.kb.drafts import review
+from surefind.kb.drafts.store import Desk
+from surefind.kb.drafts.values import Base
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A desk that nobody has open: everything is in desk.db."""
+    data = tmp_path_factory.mktemp("closed")
+    desk = Desk(data)
+    fill(desk)
+    desk.close()
+    assert not (data / "desk.db-wal").exists()
+    return data
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files of a desk, copied while it was written to: half of it is only in desk.db-wal."""
+    data, copy = tmp_path_factory.mktemp("opened"), tmp_path_factory.mktemp("copy") / "data"
+    desk = Desk(data)
+    fill(desk, 12)
+    desk.close()
+    desk = Desk(data)
+    fill(desk, 12)
+    shutil.copytree(data, copy, ignore=shutil.ignore_patterns("*-shm"))
+    desk.close()
+    return copy
+
+
+def check_faults(whole: Path, name: str, tmp_path: Path, faults: int, least: int) -> None:
+    """Every fault in a file leaves each read as it was, or lets it say that the desk is damaged."""
+    shutil.copytree(whole, tmp_path / "right")
+    right = read_all(tmp_path / "right")
+    assert "damaged" not in right.values()
+    noticed = 0
+    for seed in range(faults):
+        data = tmp_path / "data"
+        shutil.copytree(whole, data)
+        (data / name).write_bytes(damage((whole / name).read_bytes(), random.Random(seed)))
+        for read, found in read_all(data).items():
+            assert found in (right[read], "damaged"), f"{read} is wrong in silence with seed {seed}"
+            noticed += found == "damaged"
+        shutil.rmtree(data)
+    assert noticed > least, "the test damages nothing"
+
+
+def test_faults_in_the_file_change_nothing_in_silence(closed: Path, tmp_path: Path) -> None:
+    check_faults(closed, "desk.db", tmp_path, 100, 100)
+
+
+def test_faults_in_the_log_change_nothing_in_silence(opened: Path, tmp_path: Path) -> None:
+    assert (opened / "desk.db-wal").stat().st_size > 50_000
+    check_faults(opened, "desk.db-wal", tmp_path, 60, 60)
+
+
+def test_faults_in_the_mark_change_nothing(closed: Path, tmp_path: Path) -> None:
+    check_faults(closed, "desk.db-session", tmp_path, 20, -1)
+
+
+def test_log_that_a_killed_process_left_is_read_or_refused(tmp_path: Path) -> None:
+    """All that it was told to be saved is there, and a flipped bit in the log loses none of it in silence."""
+    data = tmp_path / "data"
+    saved = saves_until_killed(data, 5)
+    whole = (data / "desk.db-wal").read_bytes()
+    shutil.copytree(data, tmp_path / "copy")
+    assert newest(data) >= saved
+    for seed in range(20):
+        shutil.rmtree(data)
+        shutil.copytree(tmp_path / "copy", data, ignore=shutil.ignore_patterns("*-shm"))
+        at = random.Random(seed).randrange(len(whole))
+        (data / "desk.db-wal").write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        try:
+            assert newest(data) >= saved, f"saves are lost with seed {seed}"
+        except DamagedError as error:
+            assert "earlier time" in str(error) or "checksum" in str(error)
+
+
+def newest(data: Path) -> int:
+    """How many lines the draft has that a killed process saved: one for each save."""
+    desk = Desk(data)
+    try:
+        draft = desk.get(1)
+        assert len(desk.revision(1).text.splitlines()) == draft.revision == len(desk.events(1))
+        return draft.revision
+    finally:
+        desk.close()
+
+
+def saves_until_killed(data: Path, saves: int) -> int:
+    """Kills a process after it has said that it saved so often. Returns how many saves it knew of."""
+    code = (
+        "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
+        "from desk_editor import content; from surefind.kb.drafts.store import Desk\n"
+        "from surefind.kb.drafts.values import Base\n"
+        "desk = Desk(Path(sys.argv[1]))\n"
+        "if not desk.count(): desk.add('a.md', content('1'), 'ada', Base())\n"
+        "while True:\n"
+        "    found = desk.revision(1)\n"
+        "    text = found.text + f'\\n{found.number + 1}'\n"
+        "    print(desk.save(1, found.number, content(text), 'ada').revision, flush=True)\n"
+    )
+    words = [sys.executable, "-c", code, str(data), str(Path(__file__).parents[1])]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(saves):
+        process.stdout.readline()
+    process.send_signal(signal.SIGKILL)
+    told = process.stdout.read().split()
+    process.wait()
+    return int(told[-1]) if told else saves
+
+
+def test_kills_lose_no_save_and_are_no_damage(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    for kill in range(20):
+        saved = saves_until_killed(tmp_path, kill % 4 + 1)
+        assert desk.get(1).revision >= saved if kill % 2 else newest(tmp_path) >= saved
+        assert list(desk.problems()) == []
+        if kill % 5 == 0:
+            desk.close()
+            desk = Desk(tmp_path)
+    desk.close()
+
+
+def test_readers_and_writers_at_once_see_no_damage(tmp_path: Path) -> None:
+    """In several processes and threads."""
+    from multiprocessing import get_context
+
+    from desk_editor import edit
+
+    desk = Desk(tmp_path)
+    number = desk.add("fees.md", content("begin"), "ada", Base()).number
+    run = get_context("spawn")
+    writers = [run.Process(target=edit, args=(tmp_path, number, f"p{at}", 12)) for at in range(3)]
+    failed: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            while any(process.is_alive() for process in writers):
+                desk.waiting(), desk.events(number), desk.authors(number), desk.all_authors()
+                review.comment(desk, number, 1, 0, "bob", "Well?")
+        except BaseException as error:
+            failed.append(error)
+
+    for process in writers:
+        process.start()
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    for one in [*writers, *readers]:
+        one.join(120)
+    assert not failed and [process.exitcode for process in writers] == [0, 0, 0]
+    assert list(desk.problems()) == [] and desk.get(number).revision == 37
+    desk.close()
+
+
+# ---------------------------------------------------------------- one kind of damage each
+
+
+@pytest.fixture
+def data(closed: Path, tmp_path: Path) -> Iterator[Path]:
+    shutil.copytree(closed, tmp_path / "data")
+    yield tmp_path / "data"
+
+
+def execute(data: Path, *statements: str) -> None:
+    """Changes the desk behind the back of its checksums."""
+    with sqlite3.connect(data / "desk.db") as db:
+        register(db)
+        for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            db.execute(f"DROP TRIGGER {name}")
+        for statement in statements:
+            assert db.execute(statement).rowcount > 0
+    db.close()
+
+
+@pytest.mark.parametrize("table", ["drafts", "revisions", "comments", "approvals", "events", "blobs"])
+def test_lost_rows_are_named(data: Path, table: str) -> None:
+    desk = Desk(data)
+    desk.count()  # the definitions of the tables were checked when it was opened
+    column = {"drafts": "number", "blobs": "rowid"}.get(table, "draft")
+    execute(data, f"DELETE FROM {table} WHERE {column} = (SELECT max({column}) FROM {table})")
+    with pytest.raises(DamagedError, match=r"The desk in .*desk\.db is damaged: .*Restore the files desk\.db\*"):
+        for at in range(1, 25):
+            desk.get(at), desk.events(at), review.comments(desk, at)
+            [desk.revision(at, number) for number in (1, 2)]
+    desk.close()
+
+
+def test_changed_definitions_are_noticed(data: Path) -> None:
+    execute(data, "UPDATE drafts SET state = 'draft' WHERE number = 1")
+    with pytest.raises(DamagedError, match="the definitions of its tables"):
+        Desk(data).count()
+
+
+def test_damaged_draft_is_not_saved_over(data: Path) -> None:
+    whole = (data / "desk.db").read_bytes()
+    (data / "desk.db").write_bytes(whole.replace(b"docs/2.md", b"docs/9.md"))
+    desk = Desk(data)
+    with pytest.raises(DamagedError, match="does not match its checksum"):
+        desk.save(2, 2, content("other"), "ada")
+    desk.close()
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "earlier"])
+def test_file_of_an_earlier_time_is_noticed(data: Path, how: str) -> None:
+    path = data / "desk.db"
+    earlier = path.read_bytes()
+    desk = Desk(data)
+    desk.record(1, "ada", "did something")
+    desk.close()
+    path.unlink()
+    if how != "missing":
+        path.write_bytes(earlier if how == "earlier" else b"")
+    desk = Desk(data)
+    for use in (desk.waiting, lambda: desk.add("new.md", content("x"), "ada", Base())):
+        with pytest.raises(DamagedError, match=r"earlier time.*delete .*desk\.db-session"):
+            use()
+    assert any("earlier time" in found for found in desk.problems())
+    desk.close()
+    (data / "desk.db-session").unlink()
+    desk = Desk(data)
+    assert desk.count() == (0 if how != "earlier" else 12)
+    desk.close()
+
+
+def test_desk_can_be_moved_away_as_the_message_says(data: Path) -> None:
+    for path in data.glob("desk.db*"):
+        path.unlink()
+    desk = Desk(data)
+    assert desk.count() == 0 and desk.add("new.md", content("x"), "ada", Base()).number == 1
+    desk.close()
+
+
+def test_desk_on_a_read_only_disk_is_read(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = read_all(closed)
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("attempt to write a readonly database")
+
+    monkeypatch.setattr("surefind.engine.store.checked_file.open_to_write", fails)
+    assert read_all(closed) == right
+
+
+def test_doctor_names_damage_of_the_desk_and_its_mark(home: Home) -> None:
+    home.write("docs/fees.md", "# Fees\n\nA wire costs 20.\n")
+    home.sync("docs")
+    with home.open() as kb:
+        kb.drafts.add_bytes("fees.md", b"A wire costs 21.", author="ada")
+    path = home.folder / ".surefind" / "desk.db"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"made the draft", b"made the craft"))
+    checks = {one["name"]: one for one in surefind("doctor", "--json", kb=home.folder).json["checks"]}
+    assert checks["drafts"]["status"] == "failed" and "the table events" in checks["drafts"]["says"]
+    path.write_bytes(whole)
+    (path.parent / "desk.db-session").write_bytes(b"{")
+    checks = {one["name"]: one for one in surefind("doctor", "--json", kb=home.folder).json["checks"]}
+    assert checks["drafts"]["status"] == "ok" and "desk.db-session" in checks["records"]["says"]

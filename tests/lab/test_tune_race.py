@@ -1,0 +1,103 @@
+"""The race: who is dropped, when, and how often the best one is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from surefind.base.types import Floats
+from surefind.lab.bench.prior import Belief
+from surefind.lab.bench.prior_table import Known
+from surefind.lab.tune.race import DOUBT, FIRST_BLOCK, MAX_EXPECTED_LOSS, SLACK, Race, blocks
+
+
+def known(size: int, spread: float = 0.05, question: float = 0.2) -> Known:
+    """Nothing is known but how far candidates may differ."""
+    eye = np.eye(size)
+    return Known(Belief(np.zeros(size), spread**2 * eye), question**2 * eye, eye, [], None)
+
+
+def run(scores: Floats, spread: float = 0.05, question: float = 0.2) -> Race:
+    """Races the columns on all rows."""
+    ends = blocks(len(scores))
+    race = Race(known(scores.shape[1], spread, question))
+    for start, end in zip([0, *ends], ends, strict=False):
+        race.add(scores[start:end][:, race.alive])
+    return race
+
+
+def columns(*means: float, questions: int = 256, spread: float = 0.2, seed: int = 1) -> Floats:
+    rng = np.random.default_rng(seed)
+    base = rng.uniform(0.2, 0.8, (questions, 1))
+    return np.asarray(base + np.array(means) + rng.normal(0, spread, (questions, len(means))))
+
+
+def test_blocks_grow_and_end_with_all_questions() -> None:
+    assert blocks(100) == [16, 24, 36, 54, 81, 100]
+    assert blocks(16) == [16]
+    assert blocks(0) == []
+
+
+def test_a_candidate_far_behind_is_dropped_in_the_first_block() -> None:
+    race = run(columns(0.0, -0.6, spread=0.05), question=0.05)
+    (drop,) = race.drops
+    assert (drop.candidate, drop.leader, drop.questions) == (1, 0, FIRST_BLOCK)
+    assert drop.difference < -0.4
+    assert drop.chance < DOUBT
+
+
+def test_a_dropped_candidate_is_asked_no_more() -> None:
+    race = run(columns(0.0, -0.6, spread=0.05), question=0.05)
+    assert race.questions.tolist() == [256, 16]
+    assert race.scores.shape == (256, 1)
+
+
+def test_close_candidates_with_noise_both_survive() -> None:
+    assert run(columns(0.0, 0.01, questions=32, spread=0.3), question=0.3).alive == [0, 1]
+
+
+def test_nobody_is_dropped_before_the_first_block_is_complete() -> None:
+    race = Race(known(2))
+    race.add(columns(0.0, -0.6, questions=FIRST_BLOCK - 1, spread=0.01))
+    assert race.alive == [0, 1]
+
+
+def test_what_is_known_from_elsewhere_counts() -> None:
+    """Both candidates score alike, but the second was much worse on all other collections."""
+    same = np.repeat(columns(0.0, questions=16), 2, axis=1) + np.array([0.0, 0.001])
+    before = Known(Belief(np.array([0.0, -0.2]), np.diag([1e-8, 1e-4])), np.eye(2) * 0.04, np.eye(2), [], None)
+    race = Race(before)
+    race.add(same)
+    assert race.leader == 0 and race.alive == [0]
+
+
+def test_few_of_the_dropped_are_better_than_promised() -> None:
+    """Truths are drawn from what is believed, scores from the truths. Of the candidates dropped, at most the doubt is
+    better than its leader by more than the slack."""
+    rng = np.random.default_rng(2)
+    dropped = better = 0
+    for _ in range(150):
+        truth = rng.normal(0, 0.05, 12)
+        race = run(0.5 + truth + rng.normal(0, 0.2, (128, 12)))
+        dropped += len(race.drops)
+        better += sum(truth[drop.candidate] - truth[drop.leader] > SLACK for drop in race.drops)
+    assert dropped > 500
+    assert better <= DOUBT * dropped
+
+
+def test_most_of_the_work_is_saved() -> None:
+    """Thirty candidates of which most are clearly worse."""
+    race = run(columns(0.0, *np.linspace(-0.5, -0.1, 29), questions=512, spread=0.15), spread=0.2, question=0.15)
+    assert race.questions.sum() < 0.25 * 512 * 30
+    assert race.leader == 0 and race.means[0] == pytest.approx(race.scores[:, race.alive.index(0)].mean())
+
+
+def test_a_race_between_equals_ends_early() -> None:
+    rng = np.random.default_rng(4)
+    both = rng.uniform(0, 1, (400, 1)) + rng.normal(0, 1e-4, (400, 2))
+    race = Race(known(2, question=0.02))
+    race.add(both[:200])
+    assert race.over and race.loss < MAX_EXPECTED_LOSS
+    apart = Race(known(2))
+    apart.add(rng.uniform(0, 1, (20, 2)))
+    assert not apart.over
