@@ -17,24 +17,24 @@ from typing import Any
 import numpy as np
 
 from surefind import Access
+from surefind.doors.cli.demo import sample_folder, sample_questions
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_questions
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Contender, Plan
-from surefind.lab.bench.presets.context_layer import CONTENDERS
-from surefind.lab.bench.presets.graph import CONTENDERS as GRAPH
-from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.bench.presets import PRESETS
+from surefind.lab.exam.formats.collections import read_beir
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
 from surefind.lab.exam.known_item import generate
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam
-from surefind.lab.measure.names import parse_measure
+from surefind.lab.measure.ranks import parse_measure
 
+_GRAPH = PRESETS["graph"].contenders
 MEASURE = parse_measure("nDCG@10")
 DEFAULT = "bm25 + dense >> convex(alpha=0.5, missing=score)"
 CONFIGURATIONS = {
-    **CONTENDERS,
+    **PRESETS["context-layer"].contenders,
     "hybrid": DEFAULT,
     "hybrid α=0.3": "bm25 + dense >> convex(alpha=0.3, missing=score)",
     "hybrid α=0.4": "bm25 + dense >> convex(alpha=0.4, missing=score)",
@@ -44,11 +44,11 @@ CONFIGURATIONS = {
     "Champion + TF-IDF": "dense + tfidf >> rrf(k=60)",
     "Champion + sparse": "dense + sparse >> rrf(k=60)",
     "DBSN": "bm25 + dense >> dbsn",
-    "graph": GRAPH["graph"],
-    "BM25 + dense + graph": GRAPH["BM25 + dense + graph"],
+    "graph": _GRAPH["graph"],
+    "BM25 + dense + graph": _GRAPH["BM25 + dense + graph"],
 }
 """Retrievers and fusions: the rows of the prior."""
-COLLECTED = {**CONFIGURATIONS, **{name: text for name, text in GRAPH.items() if name != "no graph"}}
+COLLECTED = {**CONFIGURATIONS, **{name: text for name, text in _GRAPH.items() if name != "no graph"}}
 """With those that are measured and are no rows of the prior: random walks gain much on questions that need two
 documents and lose a little elsewhere, and a mean over collections describes neither."""
 _FUSED = "dense >> convex(alpha=0.5, missing=score)"

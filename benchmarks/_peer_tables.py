@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from _shared import ndcg
-from surefind.lab.measure.permutation import permutation_p
-from surefind.lab.measure.statistics import bootstrap
+from surefind.lab.measure.statistics import bootstrap, permutation_p
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTED = {

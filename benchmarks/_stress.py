@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from surefind import Access, KnowledgeBase
+from surefind.doors.cli.demo import sample_folder
 from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.lock import writer_lock
-from surefind.kb.sample import sample_folder
 
 PAGES = 60
 _CHARACTERS = 3000

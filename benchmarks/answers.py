@@ -5,7 +5,7 @@
     python benchmarks/answers.py fit --work WORK             writes the map into
     src/surefind/engine/confidence/builtin.json
 
-`surefind.lab.measure.quotes` says when a quote is right. *By words* is the sentence of the first hit that shares most
+`surefind.lab.measure.spans` says when a quote is right. *By words* is the sentence of the first hit that shares most
 with the question, which is what `ask` quoted before. Questions with no answer: those that a collection has (SQuAD
 2.0, the handbooks), and 40 of other collections.
 """
@@ -24,22 +24,22 @@ import numpy as np
 from _collecting import fewer
 from confidence import HANDBOOKS, QUESTIONS, figure, texts
 from surefind import Access
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.types import Floats, Hit
-from surefind.engine.confidence.builtin import FILE
+from surefind.doors.cli.demo import sample_folder, sample_questions
+from surefind.engine.confidence.answering import FILE
 from surefind.engine.confidence.predictor import LogisticModel, fit
-from surefind.engine.search.extent import Extent
+from surefind.engine.search.parents import Extent
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import MIN_PROBABILITY, PASSAGES
 from surefind.kb.answer.quoting import quote
-from surefind.kb.sample import sample_folder, sample_questions
 from surefind.lab.bench.answers import spans_of
-from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.exam.formats.collections import read_beir
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam, ExamQuery
-from surefind.lab.measure.quotes import aurc, by_confidence, is_right, precision_at_half, token_f1
-from surefind.lab.measure.reliability import auc, calibration_error
+from surefind.lab.measure.spans import aurc, by_confidence, is_right, precision_at_half, token_f1
+from surefind.lab.measure.thresholds import auc, calibration_error
 
 NAMES = ("sample", "squad2-dev-half", "covidqa-partial", "policyqa", "chunking-eval", *HANDBOOKS)
 MOST, NONE = 100, 40

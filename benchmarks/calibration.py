@@ -25,11 +25,9 @@ from surefind.engine.confidence.measures import MEASURED, features
 from surefind.engine.confidence.predictor import fit
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.lab.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
-from surefind.lab.calibrate.evidence import ask, plan_of
 from surefind.lab.calibrate.report import SkipResult
-from surefind.lab.calibrate.run import WHENS
-from surefind.lab.measure.names import parse_measure
+from surefind.lab.calibrate.run import WHENS, Cutoff, Evidence, Rows, ask, checked, choose, plan_of
+from surefind.lab.measure.ranks import parse_measure
 from surefind.lab.measure.thresholds import Threshold
 from surefind.testing import rankings_of
 

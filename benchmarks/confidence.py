@@ -27,25 +27,24 @@ import numpy as np
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
 from surefind import Access
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.protocols import Retriever
 from surefind.base.spec import make
 from surefind.base.types import PAD, SURE, BoolArray, Effort, Floats, Query, Rankings
-from surefind.engine.confidence.builtin import FILE
+from surefind.doors.cli.demo import sample_questions
+from surefind.engine.confidence.answering import FILE
 from surefind.engine.confidence.predictor import LogisticModel, fit
-from surefind.engine.confidence.reading import READ_SIGNALS
-from surefind.engine.confidence.signals import NAMES, Kind
+from surefind.engine.confidence.signals import NAMES, READ_SIGNALS, Kind
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import View
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_questions
 from surefind.lab.bench.engine import OWNER
-from surefind.lab.calibrate.answers import ask
+from surefind.lab.calibrate.confidence import ask
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam
-from surefind.lab.measure.reliability import auc, brier, calibration_error, error_by_chance
+from surefind.lab.measure.thresholds import auc, brier, calibration_error, error_by_chance
 
 MOST, AWAY, FOREIGN, TRICK = 300, 150, 54, 150
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""

@@ -26,16 +26,16 @@ import numpy as np
 
 from _shared import machine
 from surefind import KnowledgeBase, Query
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
+from surefind.doors.cli.demo import sample_folder, sample_questions
 from surefind.engine.fuse.convex import Convex
 from surefind.engine.search.pipeline import Pipeline
-from surefind.kb.sample import sample_folder, sample_questions
 from surefind.kb.settings.config import FILE_NAME
 from surefind.lab.bench.engine import OWNER
 from surefind.lab.bench.run import beir_base, known_item_exam
-from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.exam.formats.collections import read_beir
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam
 from surefind.lab.train.fusion import MODELS, NDCG, train_fusion
 from surefind.lab.train.material import gather

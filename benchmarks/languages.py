@@ -26,13 +26,13 @@ import numpy as np
 from _shared import beir, medians
 from surefind.base import spec
 from surefind.base.protocols import Analyzer
-from surefind.base.text import fold as folding
-from surefind.base.text.scripts import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
+from surefind.base.text import words as folding
+from surefind.base.text.words import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
 from surefind.base.types import EVERY, Chunk, Document, Query
 from surefind.engine.analyze import _tokens
 from surefind.engine.analyze.english import English
+from surefind.engine.retrieve._counting import Terms
 from surefind.engine.retrieve._postings import Postings
-from surefind.engine.retrieve._terms import Terms
 from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.services import LocalServices
 from surefind.engine.write.layout import Layout

@@ -27,7 +27,7 @@ from typing import Any
 import scale
 from _peer_tables import documented, tables
 from _shared import beir
-from surefind.kb.sample import sample_folder, sample_questions
+from surefind.doors.cli.demo import sample_folder, sample_questions
 
 HERE = Path(__file__).resolve().parent
 ENCODER = ["onnxruntime", "tokenizers"]

@@ -20,9 +20,8 @@ import numpy as np
 
 from surefind.base.running.cores import usable_cores
 from surefind.base.types import Chunk
-from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
+from surefind.engine.inference.cross_encoder import OnnxCrossEncoder, PairTokenizer
 from surefind.engine.inference.encoder import open_session
-from surefind.engine.inference.pairs import PairTokenizer
 
 QUERY = "who signs off a currency transaction report that is late"
 WORDS = (

@@ -49,7 +49,7 @@ def sentences(data: Path, work: Path) -> None:
     """Writes the distinct sentences of each source and the queries, and embeds them with the bundled encoder."""
     import numpy as np
 
-    from surefind.base.text.sentences import sentence_spans
+    from surefind.base.text.words import sentence_spans
     from surefind.engine.services import LocalServices
 
     chance = random.Random(SEED)

@@ -37,8 +37,8 @@ from typing import Any
 from urllib.parse import quote
 
 from surefind.base.access import Access
+from surefind.doors.cli.demo import sample_folder, sample_questions
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_questions
 
 SECRET = "hushword"
 TICK = "ticktock"

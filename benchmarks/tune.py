@@ -31,16 +31,12 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Contender, Plan
-from surefind.lab.bench.prior import choose, evidence, fit_prior, pooled
-from surefind.lab.bench.prior_table import Known
+from surefind.lab.bench.prior import Known, choose, evidence, fit_prior, pooled
 from surefind.lab.bench.recommendation import MARGIN
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.model import Exam, ExamQuery
+from surefind.lab.exam.model import Exam, ExamQuery, clusters_of
 from surefind.lab.measure.statistics import Interval, bootstrap, wilson
-from surefind.lab.tune.limits import TuningLimits
-from surefind.lab.tune.race import Race, blocks
-from surefind.lab.tune.search import Standing, Tuner
-from surefind.lab.tune.space import candidates
+from surefind.lab.tune.search import Race, Standing, Tuner, blocks
+from surefind.lab.tune.space import TuningLimits, candidates
 
 MOST = 400
 """Questions of a collection that are used."""

@@ -17,7 +17,7 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Contender, Plan
-from surefind.lab.measure.names import parse_measure
+from surefind.lab.measure.ranks import parse_measure
 
 ROWS = {
     "graph": "ppr",

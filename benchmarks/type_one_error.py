@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from _shared import machine
-from surefind.lab.bench.verdict import decide
+from surefind.lab.bench.recommendation import decide
 from surefind.lab.measure.statistics import bootstrap, compare_all, wilson
 
 K = 10

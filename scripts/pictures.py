@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
+from surefind.doors.cli.demo import sample_folder, sample_vectors
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_vectors
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -16,8 +16,8 @@ import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from surefind.doors.cli.demo import sample_folder, sample_questions, sample_vectors
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_questions, sample_vectors
 from surefind.lab.bench.plan import label
 from surefind.lab.bench.report import BenchReport
 from surefind.lab.bench.saved import REPORTS, read_report

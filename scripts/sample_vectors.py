@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from surefind.doors.cli.demo import ENCODERS, sample_folder
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import ENCODERS, sample_folder
 from surefind.kb.settings.config import FILE_NAME, TEMPLATE
 
 Rows = dict[bytes, bytes]

@@ -21,7 +21,7 @@ surefind="$work/venv/bin/surefind"
 if "$surefind" search "" 2> error.txt; then exit 1; fi
 grep -q "query is empty" error.txt
 "$work/venv/bin/python" -c "
-from surefind.kb.sample import sample_folder, sample_questions
+from surefind.doors.cli.demo import sample_folder, sample_questions
 assert sample_folder().is_dir() and sample_questions().is_file()"
 "$surefind" help | grep -q "^  exam "
 "$surefind" help exam | grep -q "^# Exams"

@@ -16,12 +16,12 @@ from unittest import mock
 
 from surefind import KnowledgeBase
 from surefind.doors.auth.caller import Caller
-from surefind.doors.cli import open as opening
+from surefind.doors.cli import search as opening
 from surefind.doors.http.jobs import Jobs
 from surefind.doors.http.metrics import Metrics
 from surefind.doors.http.search_workers import WorkerProcess
-from surefind.engine.files._git_program import git
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.git import git
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.write.children import Child
 

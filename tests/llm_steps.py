@@ -10,9 +10,8 @@ from llm_server import LLMServer
 from surefind.base.access import Access
 from surefind.base.protocols import Services
 from surefind.base.types import BoolArray, Chunk, Mask, Query
-from surefind.engine.llm.settings import LLMSettings
-from surefind.engine.search.hooks import Run
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.llm.address import LLMSettings
+from surefind.engine.search.pipeline import Pipeline, Run
 from surefind.engine.services import LocalServices
 from surefind.testing import MemoryView
 

@@ -21,7 +21,7 @@ import surefind
 
 _WHOLE = ("finditer", "findall", "sub", "subn", "split")
 _CALLS = ("match", "fullmatch", "search", *_WHOLE)
-_PASSED_ON = {"surefind.base.grammar": "match"}
+_PASSED_ON = {"surefind.base.spec": "match"}
 """How the patterns of a module are called that only hands them on."""
 _STRAY = ("a", "A", "1", "_", " ", "\n", "\t", "!", "é", "中", "\u0301")
 """Characters that are tried with every pattern, because texts are full of them."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from surefind.engine.write.node import prepared_here
+from surefind.engine.write.cluster import prepared_here
 
 LOG = "SUREFIND_TEST_RAY_LOG"
 """The file to which tasks write the node and the file that they prepared."""

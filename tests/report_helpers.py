@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from surefind import Pipeline
-from surefind.lab.bench.environment import Environment
-from surefind.lab.bench.report import BenchReport, CorpusFacts, ExamFacts, ReportRow
+from surefind.lab.bench.latency import Timing
+from surefind.lab.bench.report import BenchReport, CorpusFacts, Environment, ExamFacts, ReportRow
 from surefind.lab.bench.saved import write_report
-from surefind.lab.bench.timing import Timing
 from surefind.lab.measure.statistics import Interval
 
 TIMING = Timing(2.0, 3.0, 2.1, 1.9, 2.2, {})

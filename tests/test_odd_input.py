@@ -20,17 +20,17 @@ from surefind.engine.ingest.csv import Csv
 from surefind.engine.ingest.eml import Eml
 from surefind.engine.ingest.html import Html
 from surefind.engine.llm.address import parse_model
-from surefind.engine.llm.reply import read_object
+from surefind.engine.llm.ask import read_object
 from surefind.engine.net.trust import is_local
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.engine.write.layout import Layout
 from surefind.kb.settings.config import parse_settings
 from surefind.kb.settings.file import changed
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.questions import read_questions
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.names import parse_measure
+from surefind.lab.measure.ranks import parse_measure
 
 DIGITS = "9" * 5000
 """Python refuses to convert more than 4,300 digits."""

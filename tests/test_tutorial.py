@@ -22,8 +22,8 @@ import pytest
 
 from exam_helpers import surefind
 from http_helpers import serving
+from surefind.doors.cli.demo import sample_vectors
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_vectors
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 

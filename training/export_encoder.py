@@ -17,7 +17,7 @@ import numpy as np
 from export import MAX_TOKENS, average, load, sample_texts
 from surefind.engine.inference.encoder import OnnxEncoder
 from surefind.lab.train.export import export
-from surefind.lab.train.smoothing import STRENGTH
+from surefind.lab.train.network import STRENGTH
 
 
 def cosines(folder: Path, precise: Path, texts: list[str]) -> np.ndarray:

@@ -33,17 +33,16 @@ from surefind.base import spec
 from surefind.base.abilities import embed_queries
 from surefind.base.protocols import Embedder, Fuser, Retriever
 from surefind.base.types import Query, Rankings
+from surefind.doors.cli.demo import sample_questions
 from surefind.engine.fuse.convex import Convex
 from surefind.engine.fuse.weighted import Weighted
-from surefind.engine.search.missing import score_missing
 from surefind.engine.search.parents import fold
+from surefind.engine.search.pipeline import score_missing
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_questions
-from surefind.lab.bench.engine import OWNER
-from surefind.lab.bench.scoring import places_of
+from surefind.lab.bench.engine import OWNER, places_of
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.library import Library
-from surefind.lab.exam.relocate import relocate
+from surefind.lab.exam.model import relocate
 from surefind.lab.measure.gains import Judge
 from surefind.lab.measure.ranks import MEASURES
 

@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from surefind.lab.train.network_weights import float_weights
+from surefind.lab.train.network import float_weights
 from transformer import Shape, Transformer, upstream_state
 
 LEAST, LEAST_OF_BYTES = 0.99999, 0.97

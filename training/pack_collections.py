@@ -21,7 +21,7 @@ from surefind.base.types import Query
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER
-from surefind.lab.exam.relocate import relocate
+from surefind.lab.exam.model import relocate
 
 NAMES = (
     *("sample", "scifact", "cranfield", "chunking-eval", "anthropic-codebase", "zoomcamp-faq"),

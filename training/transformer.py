@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from surefind.lab.train import network, network_weights
+from surefind.lab.train import network
 
 _MPNET_NAMES = {
     "encoder.relative_attention_bias": "relative",
@@ -94,7 +94,7 @@ def buckets(length: int, device: torch.device, buckets: int = 32, furthest: int 
 
 def upstream_state(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Gives upstream's tensors the names of ours."""
-    return network_weights.upstream_state(tensors, _MPNET_NAMES)
+    return network.upstream_state(tensors, _MPNET_NAMES)
 
 
 def fitting(model: nn.Module, state: dict[str, Tensor]) -> dict[str, Tensor]:

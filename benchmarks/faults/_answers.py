@@ -13,21 +13,18 @@ from surefind.base.errors import SurefindError
 from surefind.base.prompts.fence import LABELS, Data, harmless
 from surefind.base.prompts.values import Completion
 from surefind.base.redact import redacted
-from surefind.engine.chunk._breakpoints import read_breakpoints
+from surefind.engine.chunk.llm_segments import read_breakpoints
 from surefind.engine.extract.llm import _read as read_entities
-from surefind.engine.fuse.support.weighing import check_weights
-from surefind.engine.llm.address import Address
-from surefind.engine.llm.anthropic import AnthropicChat
-from surefind.engine.llm.openai import OpenAIChat
-from surefind.engine.llm.permutation import read_order
-from surefind.engine.llm.reply import read_object
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.fuse.llm_weights import check_weights
+from surefind.engine.llm.address import Address, LLMSettings
+from surefind.engine.llm.ask import read_object
+from surefind.engine.llm.listwise import read_order
+from surefind.engine.llm.vendors import AnthropicChat, OpenAIChat
 from surefind.engine.net.redact import without, without_in
 from surefind.engine.rerank.agentic import read_step
 from surefind.engine.retrieve.multi_query import read_rewrites
-from surefind.lab.exam.by_llm.necessity import answers
-from surefind.lab.exam.by_llm.passages import SourcePassage
-from surefind.lab.exam.by_llm.questions import read_questions
+from surefind.lab.exam.by_llm.questions import SourcePassage, read_questions
+from surefind.lab.exam.by_llm.write import answers
 
 PASSAGE = "A Currency Transaction Report is due within 15 days. Tellers at Oak Street file it with the Treasury."
 REPLIES = [

@@ -16,21 +16,21 @@ from typing import Any
 import numpy as np
 
 from surefind import Access, KnowledgeBase
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.errors import NotFoundError, StoreError, UsageError
 from surefind.base.prompts.values import Completion
 from surefind.base.types import ExamName
 from surefind.engine.embed.minilm import MiniLM
-from surefind.engine.llm.cache import CompletionCache
+from surefind.engine.llm.chat import CompletionCache
 from surefind.engine.llm.trained import TrainedPrompt, save_prompt
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.adoption import prepare, prepare_undo, write
 from surefind.kb.changes import compare, compare_texts
-from surefind.kb.decisions import decisions
 from surefind.kb.drafts import review
 from surefind.kb.drafts.store import Content
 from surefind.kb.drafts.values import Base
 from surefind.kb.queries import QueryLog
+from surefind.kb.rights import decisions
 from surefind.lab.bench.files import write_files
 from surefind.lab.bench.plan import Contender, Plan, parse_measures
 from surefind.lab.bench.run import run_bench

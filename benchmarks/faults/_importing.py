@@ -11,14 +11,12 @@ from _target import Target, ensure, mutated_bytes, texts
 
 from surefind.base.types import Document
 from surefind.lab.bench.saved import read_report
-from surefind.lab.exam.candidates import Candidates
-from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.exam.formats.collections import read_beir, read_trec
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.questions import read_questions
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.formats.trec import read_trec
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam
-from surefind.lab.exam.questions import Questions
+from surefind.lab.exam.questions import Candidates, Questions
 
 TEXT = (
     "# Wires\n\nA wire costs 25 dollars. The limit is 10,000 dollars a day.\n\n## Recall\n\nRecall a wire "

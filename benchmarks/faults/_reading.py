@@ -17,19 +17,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 import real_files
 from surefind.base.access import EVERYTHING, access_lists
 from surefind.base.errors import SurefindError
-from surefind.base.text.fold import fold
-from surefind.base.text.scripts import count_words, words
-from surefind.base.text.sentences import sentence_spans
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.words import count_words, fold, sentence_spans, token_spans, words
 from surefind.base.types import Document
 from surefind.engine.extract.phrases import Phrases
 from surefind.engine.files.inside import reading
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.ingest._access_list import access_groups, record_groups, with_front_matter
 from surefind.engine.services import LocalServices
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
-from surefind.lab.exam.language import is_english
+from surefind.lab.exam.overlap import is_english
 
 MARKDOWN = [
     (

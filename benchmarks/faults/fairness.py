@@ -35,10 +35,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "doors"))
 
 from llm_server import LLMServer, serving
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
+from surefind.doors.cli.demo import sample_folder, sample_vectors
+from surefind.doors.server import create_app
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_vectors
 from test_route_matrix import Call, _values, changes, reads
 
 SLOW = 1.0

@@ -231,7 +231,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
 ) -> None:
     """An agentic step searches again: its candidates were once scored through every document."""
     from surefind.engine.graph.index import GraphIndex
-    from surefind.engine.search.passage_source import PipelinePassages
+    from surefind.engine.search.pipeline import PipelinePassages
 
     home = Home(tmp_path, '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n')
     for i in range(4):
@@ -279,21 +279,10 @@ def test_no_call_has_a_default_access(call: str) -> None:
 def test_no_index_searches_or_scores_without_a_mask() -> None:
     """Below the seam the mask has no default either."""
     from surefind.engine.graph.index import GraphIndex
-    from surefind.engine.retrieve import (
-        _communities,
-        _joined_postings,
-        _joined_vectors,
-        _overlap,
-        _postings,
-        _sparse,
-        _tfidf,
-        _vectors,
-        hyde,
-        multi_query,
-    )
+    from surefind.engine.retrieve import _communities, _overlap, _postings, _tfidf, _vectors, hyde, multi_query
 
-    kinds = [_communities.CommunityIndex, GraphIndex, _overlap.Overlap, _postings.Postings, _sparse.SparseIndex]
-    kinds += [_joined_postings.JoinedPostings, _joined_vectors.JoinedVectors]
+    kinds = [_communities.CommunityIndex, GraphIndex, _overlap.Overlap, _postings.Postings, _tfidf.SparseIndex]
+    kinds += [_postings.JoinedPostings, _vectors.JoinedVectors]
     kinds += [_tfidf.Features, _vectors.Vectors, hyde._Drafted, multi_query._Rewritten]
     for kind in kinds:
         calls = [

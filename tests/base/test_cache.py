@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import surefind
-from surefind.base.running.cache import BoundedCache
+from surefind.base.running.workers import BoundedCache
 
 
 def test_what_was_used_last_stays_within_the_limit() -> None:

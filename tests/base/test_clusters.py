@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.model import ExamQuery, Judgment
-from surefind.lab.measure.clusters import MIN_CLUSTERS, grouped
-from surefind.lab.measure.statistics import bootstrap, compare_all
+from surefind.lab.exam.model import ExamQuery, Judgment, clusters_of
+from surefind.lab.measure.statistics import MIN_CLUSTERS, bootstrap, compare_all, grouped
 
 
 def test_sums_and_sizes_of_each_cluster() -> None:

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from surefind.base.errors import BudgetError, UsageError
-from surefind.base.prompts.meter import Meter
+from surefind.base.prompts.values import Meter
 
 
 def pay(meter: Meter, reserved: float, price: float) -> None:

@@ -13,7 +13,7 @@ from surefind import Access, Pipeline, Query
 from surefind.base import spec
 from surefind.base.errors import SpecError
 from surefind.base.protocols import Retriever
-from surefind.engine.search.missing import score_missing
+from surefind.engine.search.pipeline import score_missing
 from surefind.engine.store.backend import View
 
 SETTINGS = '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n'

@@ -21,8 +21,7 @@ from surefind.base.errors import ConfigError, UsageError
 from surefind.doors.auth.caller import Caller
 from surefind.doors.auth.gatekeeper import Gatekeeper
 from surefind.doors.auth.keys import Keys
-from surefind.doors.http.job import Job
-from surefind.doors.http.jobs import Jobs
+from surefind.doors.http.jobs import Job, Jobs
 from surefind.doors.http.metrics import Metrics
 from surefind.engine.write.writer import this_user
 from surefind.kb.settings.serve import serve_settings

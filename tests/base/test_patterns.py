@@ -10,8 +10,7 @@ import pytest
 
 from pattern_helpers import growth, patterns, runner, texts
 from surefind.base.text.blocks import paragraphs, title_of
-from surefind.base.text.sentences import sentence_spans
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.words import sentence_spans, token_spans
 from surefind.doors.cli._hits import snippet, sought
 from surefind.engine.analyze.english import English
 from surefind.engine.analyze.plain import Plain
@@ -20,19 +19,17 @@ from surefind.engine.extract.regex import Regex
 from surefind.engine.ingest import code
 from surefind.engine.ingest.markdown import first_heading
 from surefind.engine.services import LocalServices
-from surefind.lab.exam._names import named
-from surefind.lab.exam._readable import readable
-from surefind.lab.exam._words import plain
-from surefind.lab.exam.language import is_english
+from surefind.lab.exam.families.names import named
+from surefind.lab.exam.overlap import is_english, plain, readable
 
 AT_RUN_TIME = {
-    "surefind.lab.exam._readable: '|'.join(alternatives)",  # its results are module constants
+    "surefind.lab.exam.overlap: '|'.join(alternatives)",  # its results are module constants
     "surefind.lab.exam.by_llm.questions.match",  # the words of an answer, escaped
     "surefind.lab.exam.by_llm.write.names",  # names, escaped
-    'surefind.base.grammar: f\'"(?:[^"\\\\\\\\]|\\\\\\\\.)*"|[()\\\\[\\\\]]|{re.escape(separator)}\'',  # a spec
+    'surefind.base.spec: f\'"(?:[^"\\\\\\\\]|\\\\\\\\.)*"|[()\\\\[\\\\]]|{re.escape(separator)}\'',  # a spec
     "surefind.engine.net.redact: '|'.join([escaped, *encoded])",  # a key, escaped
-    "surefind.base.prompts.look_alikes: f\"{_written('<')}(?={_SKIPPED}(?:{slash}){{0,3}}(?:{names})(",  # marks
-    "surefind.base.text.scripts: expression",  # its callers' expressions are found where they call
+    "surefind.base.prompts.fence: f\"{_written('<')}(?={_SKIPPED}(?:{slash}){{0,3}}(?:{names})(",  # marks
+    "surefind.base.text.words: expression",  # its callers' expressions are found where they call
     "surefind.base.disk.wildcards: f'(?:{expression})(?:/.*)?'",  # a rule of the settings, for short paths
 }
 """The patterns that are made while the program runs: what they are made of, and what they read."""

@@ -13,8 +13,7 @@ from surefind.base.prompts.fence import RULE
 from surefind.base.types import Chunk, Document
 from surefind.engine.chunk.llm_segments import LLMSegments
 from surefind.engine.enrich.llm_context import LLMContext
-from surefind.engine.llm.listwise import ListPrompt
-from surefind.engine.llm.permutation import NO_ORDER
+from surefind.engine.llm.listwise import NO_ORDER, ListPrompt
 
 MARK = re.compile(r"(</?\w+(?: \d+)?) [0-9a-f]{12}>")
 CONTEXT = """<document>

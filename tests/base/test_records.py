@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from surefind.base.disk.records import from_json, to_json
+from surefind.base.disk.sealed import from_json, to_json
 
 
 @dataclass(frozen=True)

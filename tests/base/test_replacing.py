@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import surefind
-from surefind.base.disk.replacing import replace_folder, write_file
-from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.disk.sealed import read_sealed, replace_folder, write_file, write_sealed
 
 
 def test_the_permissions_stay_and_private_files_are_private(tmp_path: Path) -> None:

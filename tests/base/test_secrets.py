@@ -16,9 +16,8 @@ from surefind.base.disk.folders import DATA_FOLDER, private_folder
 from surefind.base.errors import SourceError, SurefindError
 from surefind.base.redact import redacted
 from surefind.engine.files.git import GitOrigin
-from surefind.engine.llm.address import parse_model
-from surefind.engine.llm.openai import OpenAIChat
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings, parse_model
+from surefind.engine.llm.vendors import OpenAIChat
 from surefind.engine.store.checksums import register
 
 TOKEN = "ghp_Zx81secret"

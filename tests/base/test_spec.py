@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.base import grammar, spec
+from surefind.base import spec
 from surefind.base.errors import MissingPartError, SpecError
 from surefind.base.spec import Stage, build, format_spec, make, parse_spec
 from surefind.engine.chunk.fixed import Fixed
@@ -170,8 +170,8 @@ def test_absurd_value_is_refused_with_a_spec_error(value: str) -> None:
 
 def test_work_grows_with_the_length_of_a_nested_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[object] = []
-    read = grammar._SpecParser.spec
-    monkeypatch.setattr(grammar._SpecParser, "spec", lambda self: (parsed.append(self), read(self))[1])
+    read = spec._SpecParser.spec
+    monkeypatch.setattr(spec._SpecParser, "spec", lambda self: (parsed.append(self), read(self))[1])
     text = "x"
     for _ in range(12):
         text = f"a(b={text})"

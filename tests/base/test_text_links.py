@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from surefind.base.text.links import linked_path, slug, without_suffix
+from surefind.base.text.blocks import linked_path, slug, without_suffix
 
 
 @pytest.mark.parametrize(

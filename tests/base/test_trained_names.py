@@ -11,7 +11,7 @@ import pytest
 
 from surefind.base.errors import SpecError
 from surefind.base.protocols import Services
-from surefind.engine.confidence.saved import find_calibration
+from surefind.engine.confidence.predictor import find_calibration
 from surefind.engine.fuse.learned import Learned
 from surefind.engine.llm.trained import trained_prompt
 

@@ -19,8 +19,8 @@ import httpx
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import a_bank
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
+from surefind.doors.server import create_app
 from test_http_turns import PATIENCE, serving
 
 NO_MOUNT = 77

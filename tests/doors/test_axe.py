@@ -17,7 +17,7 @@ from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, serving
 from surefind.base.access import Access
-from surefind.doors.web.routers import ROUTERS
+from surefind.doors.server import PAGES
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.judging import Judging
 from surefind.lab.exam.store import ExamStore
@@ -137,14 +137,14 @@ def in_both_modes(page: Page, width: int) -> None:
 
 
 def test_no_page_is_left_out(bank: Home) -> None:
-    routes = {route.path for router in ROUTERS for route in router.routes if "GET" in (route.methods or ())}  # type: ignore[attr-defined]
+    routes = {route.path for router in PAGES for route in router.routes if "GET" in (route.methods or ())}  # type: ignore[attr-defined]
     with bank.open() as kb:
         opened = {*pages_of(kb)}
     assert routes == opened | {*ELSEWHERE} and not opened & {*ELSEWHERE}
 
 
 def routes_to_open() -> Iterator[str]:
-    for router in ROUTERS:
+    for router in PAGES:
         for route in router.routes:
             if "GET" in (route.methods or ()) and route.path not in ELSEWHERE:  # type: ignore[attr-defined]
                 yield route.path  # type: ignore[attr-defined]

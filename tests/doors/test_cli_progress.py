@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from helpers import Home
-from surefind.doors.progress import ProgressLog
+from surefind.doors.events import ProgressLog
 
 
 class Log:

@@ -87,7 +87,7 @@ def test_the_help_lists_every_command_in_a_group_with_its_whole_summary() -> Non
     import typer
 
     from surefind.doors.cli import build
-    from surefind.doors.cli._groups import GROUPS
+    from surefind.doors.cli._common import GROUPS
 
     command = typer.main.get_command(build())
     assert sorted(command.commands) == sorted(name for names in GROUPS.values() for name in names)

@@ -6,7 +6,7 @@ import re
 
 from exam_helpers import surefind
 from helpers import Home
-from surefind.doors.cli.status import _indexes
+from surefind.doors.cli.doctor import _indexes
 
 SETTINGS = """
 [search]

@@ -12,9 +12,9 @@ import pytest
 
 from helpers import Home
 from http_helpers import SETTINGS
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
 from surefind.doors.auth.sessions import LASTS, Sessions
+from surefind.doors.server import create_app
 from test_http_turns import PATIENCE, serving, until
 
 HOUR = 3600.0

@@ -14,24 +14,23 @@ import pytest
 from helpers import Home
 from report_helpers import row, save_report
 from surefind import Access
-from surefind.base.disk.records import to_json
-from surefind.base.disk.sealed import list_files, sealed, write_sealed
+from surefind.base.disk.sealed import list_files, sealed, to_json, write_sealed
 from surefind.base.errors import CorruptIndexError, ExamError, StoreError, SurefindError, UsageError
 from surefind.base.types import Document, ExamName, Rankings
 from surefind.engine.files.git import left_out
 from surefind.engine.fuse.learned import read_manifest
-from surefind.engine.inference.manifest import FusionManifest, FusionTraining
-from surefind.engine.inference.record import check_record, questions_trained_on
+from surefind.engine.inference.folder import check_record, questions_trained_on
+from surefind.engine.inference.provenance import FusionManifest, FusionTraining
 from surefind.engine.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.engine.search.pipeline import Pipeline
-from surefind.engine.store.version import file_version
+from surefind.engine.store.connection import file_version
 from surefind.kb.adoption import kept_changes, prepare, write
 from surefind.kb.queries import QueryLog
-from surefind.lab.bench.cache import RunCache
+from surefind.lab.bench.reranking import RunCache
 from surefind.lab.bench.saved import read_report, reports_in
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
 from surefind.lab.exam.labels import Pooled, PooledPassage
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.questions import Questions
 from surefind.lab.exam.store import ExamStore

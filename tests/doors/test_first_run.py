@@ -16,11 +16,10 @@ from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.base.errors import ForbiddenError, UsageError
-from surefind.doors.app import create_app
-from surefind.doors.auth import first_key
+from surefind.doors.auth import keys
 from surefind.doors.auth.caller import UnwritableError
-from surefind.doors.auth.first_key import LASTS, FirstKey
-from surefind.doors.auth.keys import Keys
+from surefind.doors.auth.keys import LASTS, FirstKey, Keys
+from surefind.doors.server import create_app
 from web_helpers import accessible, browsing, fits, needs_browser, visiting
 
 HTML = {"Accept": "text/html"}
@@ -107,9 +106,9 @@ def test_without_a_printed_link_no_token_is_right(tmp_path: Path) -> None:
 
 def test_the_link_ends(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     now = time.monotonic()
-    monkeypatch.setattr(first_key.time, "monotonic", lambda: now + LASTS - 5)
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now + LASTS - 5)
     assert link.open().status_code == 200
-    monkeypatch.setattr(first_key.time, "monotonic", lambda: now + LASTS + 5)
+    monkeypatch.setattr(keys.time, "monotonic", lambda: now + LASTS + 5)
     late = link.open()
     assert late.status_code == 403 and "24 hours" in late.text and "Start the server again" in late.text
     assert link.make().status_code == 403 and not link.keys.any()
@@ -148,13 +147,13 @@ def test_the_link_answers_to_no_other_host_and_no_other_site(link: Link) -> None
 
 def test_the_token_is_compared_in_constant_time_and_kept_as_a_hash(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     compared = list[tuple[int, int]]()
-    same = first_key.hmac.compare_digest
+    same = keys.hmac.compare_digest
 
     def counted(a: str, b: str) -> bool:
         compared.append((len(a), len(b)))
         return bool(same(a, b))
 
-    monkeypatch.setattr(first_key.hmac, "compare_digest", counted)
+    monkeypatch.setattr(keys.hmac, "compare_digest", counted)
     for token in ("", "x", link.token):
         link.open(f"/first-key?token={token}")
     assert compared == [(64, 64)] * 3

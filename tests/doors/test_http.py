@@ -250,7 +250,7 @@ def test_jobs_are_checked_and_can_be_cancelled(http: httpx.Client) -> None:
 
 
 def test_feedback_becomes_an_exam(bank: Home, http: httpx.Client) -> None:
-    from surefind.lab.exam.feedback import grow
+    from surefind.lab.exam.keeping import grow
 
     (hit,) = http.get("/v1/search", params={"query": "wire9 cutoff", "k": 1}).json()["hits"]
     for kind in ("up", "click"):

@@ -17,9 +17,9 @@ from starlette.testclient import TestClient
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind.base.errors import StoreError
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
 from surefind.doors.http.service import Service
+from surefind.doors.server import create_app
 from surefind.engine.search import current
 from surefind.engine.search.reader import Findings, Searcher
 from surefind.kb import KnowledgeBase

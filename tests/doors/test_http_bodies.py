@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
-from surefind.doors.app import create_app
+from surefind.doors.server import create_app
 
 STREAM = {"Accept": "application/json, text/event-stream"}
 LIMITS = "\n[serve]\nqueue = 4\nstreams = 5\nstreams_per_caller = 3\n"

@@ -25,10 +25,9 @@ from surefind.base.access import SCOPES, Scope
 from surefind.base.disk.sealed import read_sealed, write_sealed
 from surefind.base.errors import ConfigError, StoreError, UsageError
 from surefind.doors.auth.caller import Caller, NotAuthenticatedError
-from surefind.doors.auth.gatekeeper import Gatekeeper, TooManyError
+from surefind.doors.auth.gatekeeper import Gatekeeper, Tokens, TooManyError
 from surefind.doors.auth.keys import Keys
-from surefind.doors.auth.tokens import Tokens
-from surefind.doors.http.rate import Rate, TooOftenError
+from surefind.doors.http.turns import Rate, TooOftenError
 from surefind.kb.settings.serve import Oidc, serve_settings
 from surefind.lab.bench.report import CorpusFacts
 

@@ -16,7 +16,7 @@ from surefind.doors.auth.caller import Caller
 from surefind.doors.http.guard import Guard
 from surefind.doors.http.metrics import Metrics
 from surefind.doors.http.turns import give_back_soon
-from surefind.doors.web.problems import as_page
+from surefind.doors.web.page import as_page
 from surefind.kb.settings.serve import ServeSettings
 
 

@@ -20,7 +20,7 @@ from report_helpers import row, save_report
 from surefind import Access
 from surefind.base.redact import without_addresses
 from surefind.base.types import SearchResult, TraceEntry
-from surefind.doors.app import create_app
+from surefind.doors.server import create_app
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import Findings
 from surefind.kb.adoption import prepare, write

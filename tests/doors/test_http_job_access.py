@@ -13,8 +13,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind.doors.auth.caller import Caller
-from surefind.doors.http.job import Job
-from surefind.doors.http.job_view import job_data
+from surefind.doors.http.jobs import Job, job_data
 from test_http_access import Bank, serving
 
 

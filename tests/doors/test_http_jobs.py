@@ -14,10 +14,9 @@ import pytest
 from surefind.base.errors import NotFoundError, UsageError
 from surefind.doors.auth.caller import Caller
 from surefind.doors.http import jobs
-from surefind.doors.http.job import Job
-from surefind.doors.http.jobs import Jobs
+from surefind.doors.http.jobs import Job, Jobs
 from surefind.doors.http.metrics import Metrics
-from surefind.doors.http.rate import TooOftenError
+from surefind.doors.http.turns import TooOftenError
 
 ADMIN = Caller("admin", frozenset({"admin"}), frozenset())
 PYTHON = sys.executable

@@ -29,13 +29,13 @@ from surefind.base.errors import SourceError
 from surefind.base.prompts.values import Message
 from surefind.base.running.workers import StoppedError, Workers, check_stopped, started
 from surefind.doors import listening
-from surefind.doors.app import create_app
+from surefind.doors.auth.gatekeeper import Tokens
 from surefind.doors.auth.keys import Keys
-from surefind.doors.auth.tokens import Tokens
 from surefind.doors.http import turns
-from surefind.doors.http.routes.manual import schema_of
+from surefind.doors.http.routes.operate import schema_of
+from surefind.doors.server import create_app
 from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.services import LocalServices
 from surefind.engine.write import children
 from surefind.engine.write.reading import Reading
@@ -180,7 +180,7 @@ def compare(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str,
 
 def preview(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str, str, str]:
     number = server.draft("rita")
-    patch.setattr("surefind.lab.bench.preview.measure_drift", slow)
+    patch.setattr("surefind.lab.bench.gate.measure_drift", slow)
     return "rita", "GET", f"/drafts/{number}/questions"
 
 

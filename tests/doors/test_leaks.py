@@ -22,8 +22,8 @@ from llm_server import LLMServer
 from surefind.base import spec
 from surefind.base.access import Access
 from surefind.base.errors import SurefindError
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
+from surefind.doors.server import create_app
 from surefind.kb import KnowledgeBase
 from surefind.kb.settings.serve import ServeSettings
 
@@ -142,10 +142,16 @@ def test_python_and_the_command_line_show_no_more(bank: Home) -> None:
 
 def test_agents_are_shown_and_answered_no_more(bank: Home, llm: LLMServer) -> None:
     """Every tool, with the default pipeline and with one that reranks by a model; also by ids of restricted hits."""
-    from surefind.doors.mcp.ask import AskArguments, ask
-    from surefind.doors.mcp.browse import BrowseArguments, browse
-    from surefind.doors.mcp.read import ReadArguments, read
-    from surefind.doors.mcp.search import SearchArguments, search
+    from surefind.doors.mcp.search import (
+        AskArguments,
+        BrowseArguments,
+        ReadArguments,
+        SearchArguments,
+        ask,
+        browse,
+        read,
+        search,
+    )
 
     for pipeline in ("bm25-rrf-none", "dense-dbsn-slidegar", "ppr-convex-llm_listwise"):
         lines = (bank.folder / "surefind.toml").read_text().splitlines()

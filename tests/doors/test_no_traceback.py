@@ -20,17 +20,17 @@ from llm_server import LLMServer
 from surefind.base import spec
 from surefind.base.errors import ConfigError, ExamError, NotBuiltError, SpecError, is_full
 from surefind.base.types import EVERY, Chunk, Document, Query, Rankings
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.kb import KnowledgeBase
 from surefind.kb.settings.config import parse_settings
 from surefind.kb.settings.file import changed
-from surefind.lab.bench.cache import RunCache
-from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.bench.reranking import RunCache
+from surefind.lab.exam.formats.collections import read_beir
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.questions import read_questions
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.library import Library
 
 DEEP = "[" * 100_000
 PAGE = "# Fees\n\nThe Wire Fee is 25 dollars, says the Bank Secrecy Act.\n"

@@ -13,7 +13,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access
-from surefind.lab.bench.preview import preview
+from surefind.lab.bench.gate import preview
 from test_http_access import Bank, serving
 
 SECRETS = [f"{word}{n}" for n in range(11) for word in ("salary", "merger")]

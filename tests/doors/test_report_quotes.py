@@ -14,8 +14,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from report_helpers import bench_report, row
-from surefind.base.disk.records import to_json
-from surefind.lab.bench.readable import readable_report
+from surefind.base.disk.sealed import to_json
 from surefind.lab.bench.report import (
     BenchReport,
     HarmedQuestion,
@@ -24,7 +23,8 @@ from surefind.lab.bench.report import (
     RerankChange,
     SampledQuestion,
 )
-from surefind.lab.study.files import readable_study
+from surefind.lab.bench.saved import readable_report
+from surefind.lab.study.html import readable_study
 from test_http_access import Bank, serving
 
 PAIR = WORDS + '\n[pipelines.counts]\nretrieve = ["tfidf"]\n'

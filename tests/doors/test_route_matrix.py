@@ -29,9 +29,9 @@ from helpers import Home
 from http_helpers import SETTINGS
 from surefind import Access, KnowledgeBase
 from surefind.base.names import document_name, look_alikes
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
 from surefind.doors.http import jobs
+from surefind.doors.server import create_app
 from surefind.kb.drafts.review import comment
 from surefind.lab.exam.keeping import keep
 

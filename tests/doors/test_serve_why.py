@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from surefind.base.types import Hit, StageScore
-from surefind.doors.why import ordinal, why
+from surefind.doors.words import ordinal, why
 from surefind.engine.search.pipeline import Pipeline
 
 

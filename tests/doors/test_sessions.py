@@ -17,10 +17,10 @@ from helpers import Home
 from http_helpers import SETTINGS, a_bank, serving
 from surefind.base.running.workers import started
 from surefind.doors import listening
-from surefind.doors.app import create_app
 from surefind.doors.auth import sessions
 from surefind.doors.auth.keys import Keys
 from surefind.doors.auth.sessions import LASTS, Sessions
+from surefind.doors.server import create_app
 from surefind.kb import KnowledgeBase
 
 

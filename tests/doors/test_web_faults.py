@@ -18,15 +18,15 @@ from helpers import Home
 from http_helpers import SETTINGS, a_bank
 from surefind.base.access import Access
 from surefind.base.disk.sealed import sealed
-from surefind.doors.app import create_app
 from surefind.doors.auth.keys import Keys
+from surefind.doors.server import create_app
 from surefind.doors.web import drafts
 from surefind.engine.store.lock import growing_lock
 from surefind.kb import KnowledgeBase
+from surefind.kb.adoption import save_settings, shown_settings
 from surefind.kb.drafts.review import comment, comments
 from surefind.kb.drafts.store import Content, Desk
 from surefind.kb.drafts.values import Base, Revision
-from surefind.kb.editing import save_settings, shown_settings
 from surefind.lab.exam.keeping import keep
 from surefind.lab.exam.store import ExamStore
 

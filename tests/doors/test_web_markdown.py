@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.base.types import Document
-from surefind.doors.web.lines import sheet
-from surefind.doors.web.markdown import Marks, links_to, rendered, rendered_sheet
+from surefind.doors.web.markdown import Marks, links_to, rendered, rendered_sheet, sheet
 
 KNOWN = {"fees/wires.md": 1, "fees/other page.md": 1, "start/index.md": 1}
 FIND = links_to(KNOWN, "fees/a.md", lambda name: f"/documents/{name}")

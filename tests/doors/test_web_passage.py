@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.base.types import Hit
-from surefind.doors.web.passage import parts_of, plain
+from surefind.doors.web.search import parts_of, plain
 from surefind.doors.words import sought
 
 

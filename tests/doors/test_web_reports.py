@@ -18,9 +18,9 @@ from helpers import Home
 from http_helpers import Rights, Served, a_bank
 from report_helpers import row, save_report
 from surefind.doors.cli import app
-from surefind.doors.web.policy import script_hashes
+from surefind.doors.web.page import script_hashes
 from surefind.engine.store.lock import writer_lock
-from surefind.kb.editing import save_settings, shown_settings, undo_change
+from surefind.kb.adoption import save_settings, shown_settings, undo_change
 from web_helpers import accessible, fits, needs_browser, visiting
 
 if TYPE_CHECKING:

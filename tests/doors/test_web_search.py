@@ -13,7 +13,7 @@ import pytest
 from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.doors.auth.keys import Keys
-from surefind.lab.exam import feedback
+from surefind.lab.exam import keeping
 from surefind.lab.exam.store import ExamStore
 from web_helpers import accessible, needs_browser, visiting
 
@@ -129,7 +129,7 @@ def test_thumbs_are_kept_once_and_only_for_what_one_may_read(server: Served, ban
         assert http.post("/feedback", data=form | {"id": "0" * 16}, headers=HTML).status_code == 404
         assert http.post("/feedback", data=form, headers={"Origin": "http://evil.example"}).status_code == 403
     with bank.open() as kb:
-        assert [one.kind for one in feedback.given(kb.data) if one.query == "when is wire7?"] == ["up", "up"]
+        assert [one.kind for one in keeping.given(kb.data) if one.query == "when is wire7?"] == ["up", "up"]
 
 
 def test_filters_are_links_with_counts(tmp_path_factory: pytest.TempPathFactory) -> None:

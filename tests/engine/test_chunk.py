@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from helpers import times_slower
 from surefind.base.protocols import Embedder, Services
 from surefind.base.text import blocks
-from surefind.base.text.sections import sections
-from surefind.base.text.sentences import sentence_spans
-from surefind.base.text.tokens import count_tokens, token_spans
+from surefind.base.text.blocks import sections
+from surefind.base.text.words import count_tokens, sentence_spans, token_spans
 from surefind.base.types import Chunk, Document
 from surefind.engine.chunk._pieces import Piece
 from surefind.engine.chunk.fixed import Fixed

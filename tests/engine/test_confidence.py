@@ -10,12 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from surefind.base.disk.records import from_json, to_json
+from surefind.base.disk.sealed import from_json, to_json
 from surefind.base.errors import SpecError, StoreError
 from surefind.base.types import Rankings
 from surefind.engine.confidence.measures import MEASURED, confidence, features
-from surefind.engine.confidence.predictor import LogisticModel, SavedModel, cross_fitted, fit
-from surefind.engine.confidence.saved import FILE, SavedThreshold, find_calibration, write_calibration
+from surefind.engine.confidence.predictor import (
+    FILE,
+    LogisticModel,
+    SavedModel,
+    SavedThreshold,
+    cross_fitted,
+    find_calibration,
+    fit,
+    write_calibration,
+)
 from surefind.testing import Row, rankings_of
 
 

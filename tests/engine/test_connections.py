@@ -149,7 +149,7 @@ SETUP = """
 import gc
 from surefind.engine.embed.openai import OpenAI
 from surefind.engine.net.endpoint import Endpoint
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.base.prompts.values import Message
 from surefind.engine.services import LocalServices
 url = "http://127.0.0.1:{port}/v1"

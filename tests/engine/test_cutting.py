@@ -12,12 +12,11 @@ from helpers import WORDS, Home
 from surefind import Access
 from surefind.base.errors import SourceError
 from surefind.base.types import Document
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.write.children import spares
-from surefind.engine.write.cutting import batches
 from surefind.engine.write.layout import Layout
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import Reading, batches
 
 WHOLE = WORDS + '[index]\nchunk = "whole"\n'
 NAUGHTY = WORDS + '[index]\nchunk = "naughty"\n[sync]\nmax_seconds = {}\nmax_memory_mb = 400\n'

@@ -21,7 +21,7 @@ from surefind.engine.store.checksums import register
 from surefind.engine.store.chunks import ChunkRows
 from surefind.engine.store.integrity import problems
 from surefind.kb.changes import compare, compare_texts
-from surefind.kb.decisions import decisions
+from surefind.kb.rights import decisions
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.store import ExamStore
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from surefind.base.prompts.values import Completion
-from surefind.engine.llm.cache import CompletionCache
+from surefind.engine.llm.chat import CompletionCache
 from surefind.engine.store.vectors import VectorCache
 
 ROWS = [(bytes([i]) * 16, bytes([i, 255 - i]) * 700) for i in range(40)]

@@ -14,8 +14,8 @@ from surefind.base.running.notes import collecting
 from surefind.base.types import EVERY
 from surefind.engine.graph.derive import derive
 from surefind.engine.graph.facts import Facts
-from surefind.engine.graph.labels import types
 from surefind.engine.graph.relations import relate
+from surefind.engine.graph.summaries import types
 
 TEXT = "A Suspicious Activity Report (SAR) goes to the Treasury. Dana Whitfield signs the report."
 

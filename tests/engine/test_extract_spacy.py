@@ -13,7 +13,7 @@ from surefind.base import spec
 from surefind.base.errors import MissingPartError
 from surefind.base.types import Mention
 from surefind.engine.extract.spacy import _loaded
-from surefind.engine.graph.labels import types
+from surefind.engine.graph.summaries import types
 
 TEXT = "A Suspicious Activity Report (SAR) is due on 3 May. Ask Dana\nWhitfield of Oak Street for it."
 

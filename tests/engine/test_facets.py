@@ -20,8 +20,7 @@ from surefind import KnowledgeBase
 from surefind.base.access import Access
 from surefind.base.errors import UsageError
 from surefind.doors.auth.keys import Keys
-from surefind.engine.store.columns import Columns
-from surefind.engine.store.facets import MAX_VALUES, facets_of
+from surefind.engine.store.columns import MAX_VALUES, Columns, facets_of
 
 Row = dict[str, Any]
 rows = st.lists(

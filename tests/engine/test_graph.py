@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from graph_helpers import SERVICES, collections, edges, facts, graph, passage
 from surefind.base import spec
 from surefind.base.types import EVERY, Chunk, Mask, Query
-from surefind.engine.graph import kernels
+from surefind.engine.graph import walk
 from surefind.engine.graph.derive import HEADED, LINKS, MENTIONS, TITLED, derive
-from surefind.engine.graph.facts import Facts, resolve
-from surefind.engine.graph.names import Lexicon, key_of, title_forms
+from surefind.engine.graph.facts import Facts, Lexicon, key_of, resolve, title_forms
 from surefind.engine.graph.walk import pagerank
 from surefind.testing import built
 
@@ -279,14 +278,14 @@ def test_personalised_pagerank_equals_networkx_and_push_comes_close() -> None:
     restart = np.zeros(36)
     restart[[0, 5]] = 0.25, 0.75
     shares = 1 / np.repeat(np.diff(starts), np.diff(starts))
-    exact = kernels.power(starts, targets, shares, restart, 0.7, 1e-14, 2000)
+    exact = walk.power(starts, targets, shares, restart, 0.7, 1e-14, 2000)
     seed = {0: 0.25, 5: 0.75}
     wanted = networkx().pagerank(made, alpha=0.7, personalization=seed, tol=1e-14, max_iter=2000, weight=None)
     assert np.abs(exact - np.array([wanted[i] for i in range(36)])).max() < 1e-8
     seeds, weights = np.array([0, 5], np.int32), np.array([0.25, 0.75])
-    pushed = kernels.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-7)
+    pushed = walk.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-7)
     assert np.abs(pushed - exact).max() < 1e-4
-    rough = kernels.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-2)
+    rough = walk.push(starts, targets, shares.astype(np.float32), seeds, weights, 0.7, 1e-2)
     assert np.abs(rough - exact).max() > np.abs(pushed - exact).max()
 
 

@@ -21,9 +21,8 @@ from surefind.base.types import EVERY, Chunk, Extraction, Mask, Mention, Query
 from surefind.engine.graph.communities import communities, edges
 from surefind.engine.graph.derive import Graph, derive
 from surefind.engine.graph.facts import Facts
-from surefind.engine.graph.labels import labels
 from surefind.engine.graph.relations import MAX_RELATIONS, relate, relate_directed, relate_stated
-from surefind.engine.graph.summaries import summarise
+from surefind.engine.graph.summaries import labels, summarise
 from surefind.engine.retrieve.graph_local import GraphLocal
 from surefind.engine.services import LocalServices
 from surefind.testing import built

@@ -16,9 +16,8 @@ import pytest
 from helpers import Home
 from surefind import Access
 from surefind.base.errors import SourceError
-from surefind.engine.files._git_program import running
-from surefind.engine.files.git import GitOrigin, fetch
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.git import GitOrigin, fetch, running
+from surefind.engine.files.opening import FileLimits
 
 WHO = {f"GIT_{role}_{part}": "a@b.c" for role in ("AUTHOR", "COMMITTER") for part in ("NAME", "EMAIL")}
 

@@ -10,7 +10,7 @@ import pytest
 
 from helpers import Home
 from surefind.base.errors import SourceError
-from surefind.engine.ingest._front_matter import split_front_matter
+from surefind.engine.ingest._access_list import split_front_matter
 
 NINE = ", ".join
 

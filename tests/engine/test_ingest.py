@@ -17,12 +17,10 @@ from surefind.base import spec
 from surefind.base.access import PathRule
 from surefind.base.errors import SourceError
 from surefind.base.types import Document
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.readers import Readers
+from surefind.engine.files.readers import FORMATS, Readers
 from surefind.engine.files.scan import FileRules, scan
-from surefind.engine.ingest._access_list import access_groups
+from surefind.engine.ingest._access_list import access_groups, split_front_matter
 from surefind.engine.ingest._decode import read_text
-from surefind.engine.ingest._front_matter import split_front_matter
 
 
 def read(path: Path, content: str | bytes) -> Document:

@@ -15,14 +15,13 @@ from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.base import spec
 from surefind.base.errors import SourceError
-from surefind.base.text.places import location
-from surefind.base.text.tokens import count_tokens
+from surefind.base.text.blocks import location
+from surefind.base.text.words import count_tokens
 from surefind.base.types import Document, Place
 from surefind.engine.files.inside import reading
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
-from surefind.engine.ingest._places import joined, numbered
-from surefind.engine.ingest._tables import TOKENS, parts, repeat_headers
+from surefind.engine.ingest._tables import TOKENS, joined, numbered, parts, repeat_headers
 from surefind.engine.write.prepare import Prepared
 
 

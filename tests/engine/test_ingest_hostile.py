@@ -20,7 +20,7 @@ import real_files
 from helpers import WORDS, Home
 from surefind.base.errors import MissingPartError, SourceError
 from surefind.engine.files import readers
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, scan
 from surefind.engine.write.reading import Reading

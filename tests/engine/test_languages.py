@@ -10,23 +10,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import WORDS, Home
-from surefind.base.text.fold import fold
-from surefind.base.text.scripts import clusters, count_words, spaced, words
-from surefind.base.text.sentences import sentence_spans
-from surefind.base.text.tokens import count_tokens, token_spans
+from surefind.base.text.words import (
+    clusters,
+    count_tokens,
+    count_words,
+    fold,
+    sentence_spans,
+    spaced,
+    token_spans,
+    words,
+)
 from surefind.base.types import Document
+from surefind.doors.cli._common import advice
 from surefind.doors.cli._hits import snippet, sought
-from surefind.doors.cli._language import advice
 from surefind.engine.analyze import analyze
 from surefind.engine.analyze.english import English
 from surefind.engine.analyze.plain import Plain
 from surefind.engine.extract.phrases import Phrases
-from surefind.engine.graph.names import key_of
+from surefind.engine.graph.facts import key_of
 from surefind.engine.retrieve import bm25, tfidf
 from surefind.engine.services import LocalServices
 from surefind.lab.exam._paraphrase import paraphrase
 from surefind.lab.exam.known_item import generate
-from surefind.lab.exam.language import is_english
+from surefind.lab.exam.overlap import is_english
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=80)
 SOME_SCRIPTS = st.text("aéßIıİçñΣςйёÅ한국手順のカタ猫กำลังเที่ខ្មែរမြန်हिन्दीعربي١٢AB12-.:()'’ \u200b\u200d\n", max_size=40)

@@ -18,7 +18,7 @@ from surefind.base.errors import CorruptIndexError, NotBuiltError
 from surefind.base.types import EVERY, Chunk, Query
 from surefind.engine.search import current
 from surefind.engine.services import LocalServices
-from surefind.engine.store import streamed
+from surefind.engine.store import chunks
 from surefind.engine.store.indexes import IndexStore
 
 WORDS = "cash card wire hold branch ledger audit policy escrow claim".split()
@@ -200,19 +200,19 @@ def test_whoever_waits_for_a_check_that_fails_gets_the_error(tmp_path: Path, mon
 def test_chunks_are_read_in_blocks_and_no_document_twice(
     home: Home, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamed, "_BLOCK", size)
+    monkeypatch.setattr(chunks, "_BLOCK", size)
     for i in range(4):
         home.write(f"docs/{i}.md", "\n\n".join(f"## Part {j}\n\n{'word ' * 60} {i}{j}" for j in range(i + 1)))
     home.sync("docs")
     with home.open() as kb:
         view = kb.reader().view
-        chunks = streamed.StoredChunks(view._rows, view._layout, view.table, np.arange(len(view)))
+        stored = chunks.StoredChunks(view._rows, view._layout, view.table, np.arange(len(view)))
         read: list[list[int]] = []
         real = view._rows.every
         monkeypatch.setattr(view._rows, "every", lambda layout, some: read.append(list(some)) or real(layout, some))
-        texts = [chunk.text for chunk in chunks]
+        texts = [chunk.text for chunk in stored]
         assert sorted(version for some in read for version in some) == sorted(view.table.versions.tolist())
-        assert [chunks[i].text for i in range(len(chunks))] == texts == [chunk.text for chunk in chunks[:]]
-        assert chunks[-1].text == texts[-1] and [chunk.text for chunk in chunks[1:3]] == texts[1:3]
+        assert [stored[i].text for i in range(len(stored))] == texts == [chunk.text for chunk in stored[:]]
+        assert stored[-1].text == texts[-1] and [chunk.text for chunk in stored[1:3]] == texts[1:3]
         with pytest.raises(IndexError):
-            chunks[len(chunks)]
+            stored[len(stored)]

@@ -17,7 +17,7 @@ from surefind.base.running.notes import collecting
 from surefind.base.types import Document
 from surefind.engine.chunk.llm_segments import LLMSegments
 from surefind.engine.extract.llm import LLM
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.services import LocalServices
 from surefind.lab.exam.model import Exam, Judgment
 from surefind.lab.exam.store import ExamStore

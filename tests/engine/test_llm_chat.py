@@ -15,8 +15,8 @@ from surefind.base.errors import AnswerError, BudgetError, SurefindError, UsageE
 from surefind.base.prompts.values import Completion, Message
 from surefind.base.protocols import Services
 from surefind.base.running.notes import collecting
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.chat import complete_many
-from surefind.engine.llm.settings import LLMSettings
 from surefind.engine.net import trust
 from surefind.engine.services import LocalServices
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.engine.chunk._breakpoints import chunk_range, read_breakpoints
-from surefind.engine.fuse.support.weighing import check_weights, distributions, labels, rule_weights
-from surefind.engine.llm.permutation import clip, read_order
-from surefind.engine.llm.readings import agreement, chance_of_overlap, merge, overlap, position_bias
-from surefind.engine.rerank._slide import Slide, calls
+from surefind.engine.chunk.llm_segments import chunk_range, read_breakpoints
+from surefind.engine.fuse.llm_weights import check_weights, distributions, labels, rule_weights
+from surefind.engine.llm.listwise import agreement, chance_of_overlap, clip, merge, overlap, position_bias, read_order
+from surefind.engine.rerank.slidegar import Slide, calls
 from surefind.testing import rankings_of
 
 # ---------------------------------------------------------------- orders

@@ -11,10 +11,9 @@ from helpers import Home
 from llm_server import LLMServer
 from surefind.base.errors import AnswerError, ConfigError, SurefindError, UsageError
 from surefind.base.prompts.values import Calls, Message
-from surefind.engine.llm.address import parse_model
+from surefind.engine.llm.address import LLMSettings, parse_model
+from surefind.engine.llm.models import CallQuote, quote
 from surefind.engine.llm.prices import Price, price_of, tokens
-from surefind.engine.llm.quote import CallQuote, quote
-from surefind.engine.llm.settings import LLMSettings
 from surefind.engine.services import LocalServices
 from surefind.kb.settings.config import TEMPLATE, parse_settings
 

@@ -16,11 +16,11 @@ from surefind.base.access import Access
 from surefind.base.prompts.values import Workload
 from surefind.base.spec import make
 from surefind.base.types import Mask, Query
-from surefind.engine.llm.quote import quote
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
+from surefind.engine.llm.models import quote
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
-from surefind.lab.bench.llm_calls import again, calls_of, stages_of
+from surefind.lab.bench.cost import again, calls_of, stages_of
 from surefind.testing import MemoryView
 
 QUERIES = [Query("cash report"), Query("who opens the safe?")]

@@ -16,8 +16,7 @@ from llm_steps import BLOCK, BROKEN, CHUNKS, TEXTS, obedient, ordinals, passages
 from surefind.base import spec
 from surefind.base.errors import SpecError
 from surefind.base.types import Chunk, Query
-from surefind.engine.llm.permutation import NO_ORDER
-from surefind.engine.llm.readings import merge
+from surefind.engine.llm.listwise import NO_ORDER, merge
 from surefind.testing import check_reranker, rankings_of
 
 STAGES = ["llm_listwise(top=5, keep=3)", "slidegar(top=5, window=3, step=2)", "agentic"]

@@ -13,8 +13,8 @@ import pytest
 from llm_server import LLMServer
 from surefind.base.errors import SurefindError
 from surefind.base.prompts.values import Message, Request
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.models import Models
-from surefind.engine.llm.settings import LLMSettings
 from surefind.engine.services import LocalServices
 
 pytest.importorskip("httpx")

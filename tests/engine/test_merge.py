@@ -17,7 +17,7 @@ from helpers import Home
 from surefind.base.errors import LockedError
 from surefind.engine.store import parts
 from surefind.engine.store.parts import Parts
-from surefind.engine.write import merge
+from surefind.engine.write import publish
 
 QUERIES = ("cash", "wire", "number3", "number7")
 
@@ -130,7 +130,7 @@ def test_only_one_process_merges_at_a_time(home: Home, monkeypatch: pytest.Monke
 def test_a_writer_that_does_not_end_costs_the_merge_and_nothing_else(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(merge, "_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(publish, "_WAIT_SECONDS", 0.0)
     before = home.answers(*QUERIES)
     with home.open() as kb, home.open() as other:
         with other._writers.change(), pytest.raises(LockedError, match="is writing"):

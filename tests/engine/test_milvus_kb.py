@@ -18,7 +18,7 @@ from surefind.engine.store.backends.milvus.server import Server
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Contender, Plan
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
-from surefind.lab.measure.names import Measure
+from surefind.lab.measure.ranks import Measure
 
 pytestmark = pytest.mark.usefixtures("toys")
 PIPELINES = """

@@ -14,9 +14,15 @@ from surefind.base import spec
 from surefind.base.access import PathRule
 from surefind.base.types import EVERY, Chunk, Query
 from surefind.engine.services import LocalServices
-from surefind.engine.store.backends.milvus.expressions import Expressions
-from surefind.engine.store.backends.milvus.record import Record, index_spec_of, longs, remote_spec
-from surefind.engine.store.backends.milvus.rows import DocumentFields, digest
+from surefind.engine.store.backends.milvus.record import (
+    DocumentFields,
+    Expressions,
+    Record,
+    digest,
+    index_spec_of,
+    longs,
+    remote_spec,
+)
 from surefind.engine.store.backends.milvus.words import Analysis, SetStatistics
 from surefind.engine.store.rows import Member
 from surefind.testing.retrievers import built

@@ -14,9 +14,9 @@ from helpers import Home
 from surefind.base.access import Access
 from surefind.base.errors import NotFoundError, UsageError
 from surefind.base.types import Hit
-from surefind.engine.search import sentences
-from surefind.engine.search.extent import Extent
-from surefind.engine.search.sentences import best_sentences
+from surefind.engine.search import hits
+from surefind.engine.search.hits import best_sentences
+from surefind.engine.search.parents import Extent
 
 CHUNKS = """
 [index]
@@ -211,9 +211,9 @@ def test_show_and_open(home: Home) -> None:
 
 
 def test_the_sentences_of_a_whole_document_are_not_remembered() -> None:
-    sentences._remembered_spans.cache_clear()
+    hits._remembered_spans.cache_clear()
     passage, document = "The wire cutoff is at noon. " * 10, "The wire cutoff is at noon. " * 10_000
     for text in (passage, document, passage):
         assert best_sentences("wire cutoff", [text])[0] == (0, 27)
-    known = sentences._remembered_spans.cache_info()
+    known = hits._remembered_spans.cache_info()
     assert (known.currsize, known.hits) == (1, 1)

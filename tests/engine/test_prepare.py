@@ -16,7 +16,7 @@ from surefind import Access
 from surefind.base.errors import SourceError
 from surefind.base.running.cores import usable_cores
 from surefind.engine.files.inside import reading
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.connection import ConnectionPool

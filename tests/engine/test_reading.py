@@ -16,12 +16,11 @@ from http_helpers import SETTINGS, serving
 from surefind import Access, KnowledgeBase
 from surefind.base.errors import MissingPartError, QueryError
 from surefind.base.types import SURE, Hit, SearchResult, in_words
-from surefind.doors.mcp.ask import AskArguments, ask
-from surefind.doors.mcp.search import SearchArguments, search
-from surefind.engine.confidence.reading import READ, reading_signals
+from surefind.doors.mcp.search import AskArguments, SearchArguments, ask, search
+from surefind.engine.confidence.signals import READ, reading_signals
 from surefind.engine.rerank import cross_encoder
-from surefind.engine.search.extent import Extent
-from surefind.engine.search.sentences import best_sentences, sentences_by_words
+from surefind.engine.search.hits import best_sentences, sentences_by_words
+from surefind.engine.search.parents import Extent
 from surefind.kb.answer.answering import MIN_PROBABILITY, answer
 from surefind.kb.answer.quoting import SENTENCES, quote
 from surefind.kb.answer.values import NOT_HERE

@@ -21,8 +21,8 @@ from surefind.base.types import Chunk, Query
 from surefind.engine.confidence.measures import confidence
 from surefind.engine.inference import cross_encoder as rerank_onnx
 from surefind.engine.inference import encoder as embed_onnx
-from surefind.engine.inference.pairs import PairTokenizer, best_window
-from surefind.engine.rerank._order import reordered
+from surefind.engine.inference.cross_encoder import PairTokenizer, best_window
+from surefind.engine.rerank._rescore import reordered
 from surefind.engine.rerank.conditional import Conditional
 from surefind.engine.rerank.cross_encoder import CrossEncoder
 from surefind.engine.services import LocalServices
@@ -251,9 +251,9 @@ def test_missing_folder_says_what_to_give(tmp_path: Path) -> None:
 
 
 def test_folder_without_a_graph_needs_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from surefind.engine.rerank import _torch
+    from surefind.engine.rerank import cross_encoder
 
-    monkeypatch.setattr(_torch, "find_spec", lambda name: None)
+    monkeypatch.setattr(cross_encoder, "find_spec", lambda name: None)
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(MissingPartError, match=r"surefind\[sentence-transformers\]"):
         CrossEncoder(str(tmp_path)).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices())

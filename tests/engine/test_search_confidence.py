@@ -19,19 +19,18 @@ from surefind import Access, KnowledgeBase
 from surefind.base import spec
 from surefind.base.errors import QueryError
 from surefind.base.types import Chunk, Mask, Query, Wording
-from surefind.engine.confidence.answering import FOLDER, place_of
-from surefind.engine.confidence.builtin import builtin
+from surefind.engine.confidence.answering import FOLDER, builtin, place_of
 from surefind.engine.confidence.predictor import fit
 from surefind.engine.confidence.signals import NAMES, overlap, signals, without_meaning
 from surefind.engine.search.confidence import signals_of
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.kb.integrity import CHECKS, DamageError
-from surefind.lab.calibrate.page import diagram
+from surefind.lab.calibrate.report import diagram
 from surefind.lab.calibrate.run import success_of
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.reliability import Bin
+from surefind.lab.measure.thresholds import Bin
 from surefind.testing import MemoryView, rankings_of
 
 pytestmark = pytest.mark.usefixtures("remembered_models")

@@ -11,7 +11,7 @@ from helpers import EXAMPLE, Home
 from surefind.base import spec
 from surefind.base.errors import SpecError
 from surefind.base.types import EVERY, Chunk, Document, Query, Rankings
-from surefind.engine.retrieve._sparse import SparseIndex
+from surefind.engine.retrieve._tfidf import SparseIndex
 from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.retrieve.sparse import Sparse
 from surefind.engine.retrieve.tfidf import TfIdf

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.base.text.places import line_of
+from surefind.base.text.blocks import line_of
 from surefind.base.types import Document
 from surefind.engine.files.readers import Readers
 from surefind.engine.ingest._static_sites import plain_markdown

@@ -18,8 +18,7 @@ from helpers import Home
 from llm_server import LLMServer
 from surefind.base.errors import ConfigError, SurefindError, UsageError
 from surefind.base.prompts.values import Message
-from surefind.engine.llm.address import parse_model
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings, parse_model
 from surefind.engine.net import redact, trust
 from surefind.engine.net.endpoint import Endpoint
 from surefind.engine.services import LocalServices

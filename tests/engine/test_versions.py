@@ -703,7 +703,7 @@ def test_publish_that_a_model_failed_at_is_not_undone_by_the_next_sync(
     def fails(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
         return layout.cut(document, services), "was indexed without some answers of a language model"
 
-    monkeypatch.setattr("surefind.engine.write.cutting.cut_here", fails)
+    monkeypatch.setattr("surefind.engine.write.reading.cut_here", fails)
     monkeypatch.setattr(Layout, "text_only", False)
     publish(two, "zebra common", "a.md")
     assert two.sync().unchanged == 2

@@ -18,7 +18,7 @@ from surefind.base.errors import GateError, NotBuiltError
 from surefind.base.protocols import Progress
 from surefind.base.types import FloatArray, Waiting
 from surefind.doors.auth.keys import Keys
-from surefind.engine.search.waiting import waiting_text
+from surefind.engine.search.pipeline import waiting_text
 from surefind.engine.store.lock import vectors_lock, writer_lock
 from surefind.engine.store.vectors import VectorCache
 from surefind.engine.write import writer

@@ -19,8 +19,8 @@ from surefind.base.errors import MissingPartError, UsageError
 from surefind.base.types import Hit
 from surefind.kb.answer.answering import answer, steps
 from surefind.kb.answer.quoting import quote
-from surefind.kb.answer.support import supported
 from surefind.kb.answer.values import NOT_HERE, Answer
+from surefind.kb.answer.written import supported
 
 PUBLIC = Access.public()
 
@@ -151,7 +151,7 @@ def test_the_command_line_answers(bank: Home, llm: LLMServer) -> None:
 def test_http_answers_at_once_and_bit_by_bit(bank: Home, llm: LLMServer) -> None:
     import asyncio
 
-    from surefind.doors.app import create_app
+    from surefind.doors.server import create_app
     from surefind.kb.settings.serve import ServeSettings
 
     llm.say(_says(("The cutoff of domestic wires is 3 pm.", [1])))

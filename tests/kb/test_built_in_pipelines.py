@@ -13,10 +13,9 @@ from surefind import Pipeline
 from surefind.base.access import Access
 from surefind.kb.settings.config import load_settings
 from surefind.kb.settings.template import BUILT_IN
-from surefind.lab.bench.comparing import compared, plan_for
-from surefind.lab.bench.left_out import LeftOut, about_left_out
-from surefind.lab.bench.plan import Plan
-from surefind.lab.bench.prior_table import known
+from surefind.lab.bench.names import compared, plan_for
+from surefind.lab.bench.plan import LeftOut, Plan, about_left_out
+from surefind.lab.bench.prior import known
 from surefind.lab.exam.model import Exam, Judgment
 
 OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
@@ -126,7 +125,7 @@ def test_the_search_page_offers_those_that_have_indexes(base: Home, tmp_path: Pa
 
 
 def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefind.lab.bench.comparing._EMBEDDED", 1)
+    monkeypatch.setattr("surefind.lab.bench.names._EMBEDDED", 1)
     with base.open() as kb:
         what = compared(kb, None, [], [], [])
         assert [one.name for one in what.left_out] == ["pair"] and "pair" not in [one.name for one in what.contenders]
@@ -137,7 +136,7 @@ def test_the_default_comparison_does_not_embed_many_passages_again(base: Home, m
 
 
 def test_a_report_says_that_the_pair_was_left_out(base: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("surefind.lab.bench.comparing._EMBEDDED", 1)
+    monkeypatch.setattr("surefind.lab.bench.names._EMBEDDED", 1)
     ran = surefind("bench", kb=base.folder)
     said = " ".join(ran.out.split())
     assert "Not compared: pair. Its second encoder would read all passages first, about 5 seconds" in said

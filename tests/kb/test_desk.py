@@ -27,9 +27,8 @@ from surefind.base.types import Document
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.lock import writer_lock
 from surefind.kb.drafts import review, store
-from surefind.kb.drafts.people import same_person
 from surefind.kb.drafts.store import Desk
-from surefind.kb.drafts.values import Base
+from surefind.kb.drafts.values import Base, same_person
 
 
 @pytest.fixture

@@ -14,11 +14,10 @@ from http_helpers import serving
 from surefind import Access
 from surefind.base.errors import ConfigError, SourceError
 from surefind.doors.auth.keys import Keys
-from surefind.engine.files.committing import WorkingTree
-from surefind.engine.files.limits import FileLimits
-from surefind.kb.drafts.settings import FORMATS
+from surefind.engine.files.git import WorkingTree
+from surefind.engine.files.opening import FileLimits
 from surefind.kb.drafts.store import Content
-from surefind.kb.drafts.values import Base
+from surefind.kb.drafts.values import FORMATS, Base
 
 CONFIGURATION = [
     "surefind.toml",

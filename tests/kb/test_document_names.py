@@ -16,8 +16,8 @@ from surefind import Access
 from surefind.base.errors import NotFoundError, SourceError, UsageError
 from surefind.base.names import document_name, look_alikes, one_spelling
 from surefind.doors.auth.caller import Caller
-from surefind.doors.mcp.propose import ProposeArguments, propose
-from surefind.doors.mcp.read import ReadArguments, read
+from surefind.doors.mcp.drafts import ProposeArguments, propose
+from surefind.doors.mcp.search import ReadArguments, read
 from surefind.kb.drafts.store import Content
 from surefind.kb.drafts.values import Base
 

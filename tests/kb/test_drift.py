@@ -23,18 +23,14 @@ from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.write.intake import SyncReport
 from surefind.kb import KnowledgeBase
 from surefind.kb.changes import Difference
-from surefind.kb.gate import always_open
-from surefind.lab.bench.comparison import RunDifference, corrected
-from surefind.lab.bench.drift import Drift, measure_drift
-from surefind.lab.bench.drift_text import drift_text
+from surefind.kb.writing import always_open
+from surefind.lab.bench.drift import Drift, drift_text, locate_gold, measure_drift, standing_exam
 from surefind.lab.bench.engine import Bench
-from surefind.lab.bench.gate import ExamGate
-from surefind.lab.bench.gold import locate_gold
-from surefind.lab.bench.preview import preview
-from surefind.lab.bench.standing import standing_exam
+from surefind.lab.bench.gate import ExamGate, preview
+from surefind.lab.bench.report import RunDifference, corrected
 from surefind.lab.exam.model import Exam, Judgment
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.permutation import permutation_p
+from surefind.lab.measure.statistics import permutation_p
 
 GATED = f"{WORDS}\n[sync]\ngate = true\n"
 ANIMALS = ("alpaca", "beaver", "condor", "dolphin", "echidna", "falcon", "gazelle", "hamster")

@@ -9,9 +9,9 @@ from unittest import mock
 import numpy as np
 
 from surefind import KnowledgeBase
+from surefind.doors.cli.demo import sample_folder, sample_vectors
 from surefind.engine.inference.encoder import OnnxEncoder
 from surefind.engine.store.vectors import VectorCache, unpacked
-from surefind.kb.sample import sample_folder, sample_vectors
 from surefind.kb.settings.config import FILE_NAME, TEMPLATE
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from helpers import WORDS, Home
 from surefind.base.errors import ConfigError
-from surefind.kb.adoption import prepare_undo, write
-from surefind.kb.editing import MARK, StaleError, hidden, save_settings, shown_settings
+from surefind.kb.adoption import MARK, StaleError, hidden, prepare_undo, save_settings, shown_settings, write
 from surefind.kb.settings.config import TEMPLATE
 
 SECRETS = """# OPENAI_API_KEY=sk-abcdefghijklmnopqrstuvwxyz123456

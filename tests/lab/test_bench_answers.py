@@ -16,14 +16,12 @@ from http_helpers import SETTINGS
 from surefind.base.access import Access
 from surefind.base.disk.sealed import unsealed
 from surefind.base.types import Hit
-from surefind.lab.bench.answers_page import curves, render
-from surefind.lab.bench.answers_report import AnswersExam, AnswersReport, AnswersRow
-from surefind.lab.bench.environment import environment
+from surefind.lab.bench.answers import AnswersExam, AnswersReport, AnswersRow, curves, render
+from surefind.lab.bench.report import environment
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.clusters import MIN_CLUSTERS
-from surefind.lab.measure.quotes import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
-from surefind.lab.measure.statistics import Interval, bootstrap, bootstrap_of
+from surefind.lab.measure.spans import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
+from surefind.lab.measure.statistics import MIN_CLUSTERS, Interval, bootstrap, bootstrap_of
 
 TEXT = (
     "Wires are sent daily. The cutoff of\ndomestic wires is 3 pm. Fees are 22 dollars. Fees are 44 dollars for others."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from surefind.engine.search.pipeline import Pipeline
-from surefind.lab.bench.graph_value import graph_value
+from surefind.lab.bench.building import graph_value
 from surefind.lab.bench.plan import Contender, preset
 from surefind.lab.measure.statistics import compare_all
 

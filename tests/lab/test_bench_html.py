@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from report_helpers import bench_report, row
-from surefind.base.disk.records import from_json
+from surefind.base.disk.sealed import from_json
 from surefind.lab.bench.html import render
 from surefind.lab.bench.report import BenchReport, QuotedChunk, SampledQuestion
 from surefind.lab.measure.statistics import Interval

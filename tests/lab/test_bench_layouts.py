@@ -19,9 +19,8 @@ from surefind.engine.write.layout import Layout
 from surefind.kb import KnowledgeBase
 from surefind.kb.settings.config import parse_settings
 from surefind.lab.bench.cost import quote_for
-from surefind.lab.bench.engine import Bench
+from surefind.lab.bench.engine import Bench, sample, seconds_per_character
 from surefind.lab.bench.files import markdown, write_files
-from surefind.lab.bench.ingestion import sample, seconds_per_character
 from surefind.lab.bench.plan import (
     Plan,
     across,

@@ -12,11 +12,11 @@ from exam_helpers import query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
 from surefind.base.errors import BudgetError
-from surefind.lab.bench.llm_value import llm_value
+from surefind.lab.bench.building import llm_value
+from surefind.lab.bench.latency import StageTiming, Timing
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.report import BenchReport
 from surefind.lab.bench.run import run_bench
-from surefind.lab.bench.timing import StageTiming, Timing
 from surefind.lab.exam.model import Exam, Judgment
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.measure.statistics import Comparison

@@ -12,8 +12,7 @@ import pytest
 from helpers import WORDS, Home
 from report_helpers import bench_report, row, save_report
 from surefind import KnowledgeBase, Pipeline
-from surefind.base.disk.records import to_json
-from surefind.base.disk.sealed import sealed, unsealed
+from surefind.base.disk.sealed import sealed, to_json, unsealed
 from surefind.base.errors import ReportVersionError, SpecError, SurefindError, UsageError
 from surefind.lab.bench.names import find, find_in, find_pipeline
 from surefind.lab.bench.plan import Contender, distinct, preset, preset_names

@@ -21,17 +21,16 @@ from surefind import Access, KnowledgeBase, Pipeline
 from surefind.base.errors import MissingPartError, SurefindError
 from surefind.base.types import Query, Rankings
 from surefind.engine.inference import cross_encoder as rerank_onnx
-from surefind.engine.search.passage_source import PipelinePassages
+from surefind.engine.search.pipeline import PipelinePassages
 from surefind.lab.bench.cost import quote_for
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.files import markdown
-from surefind.lab.bench.movement import swaps, top_changed
+from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.report import MeanWords
-from surefind.lab.bench.reranking import Reranking, stacked
+from surefind.lab.bench.reranking import Reranking, stacked, swaps, top_changed
 from surefind.lab.bench.run import run_bench
 from surefind.lab.bench.terminal import show
-from surefind.lab.bench.timing import Timing
 from surefind.lab.exam.model import Exam, Judgment
 from surefind.testing import rankings_of
 

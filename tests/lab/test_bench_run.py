@@ -20,14 +20,13 @@ from rich.console import Console
 from exam_helpers import copy_few, query
 from helpers import WORDS, Home
 from surefind import Access
-from surefind.base.disk.records import from_json, to_json
-from surefind.base.disk.sealed import sealed, unsealed
+from surefind.base.disk.sealed import from_json, sealed, to_json, unsealed
 from surefind.base.errors import ExamError
 from surefind.base.types import Query, Rankings
 from surefind.engine.retrieve._postings import Postings
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench import prior_table
+from surefind.lab.bench import prior
 from surefind.lab.bench.cost import quote_for
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.files import markdown, write_files, write_runs
@@ -35,12 +34,10 @@ from surefind.lab.bench.plan import Contender, Plan, distinct, from_texts, parse
 from surefind.lab.bench.report import FORMAT, BenchReport
 from surefind.lab.bench.run import Finished, beir_base, known_item_exam, run_bench
 from surefind.lab.bench.terminal import show
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.model import Exam, Judgment
+from surefind.lab.exam.model import Exam, Judgment, clusters_of
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.clusters import MIN_CLUSTERS
-from surefind.lab.measure.names import SPAN_MEASURES
-from surefind.lab.measure.statistics import bootstrap
+from surefind.lab.measure.ranks import SPAN_MEASURES
+from surefind.lab.measure.statistics import MIN_CLUSTERS, bootstrap
 from surefind.testing import rankings_of
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
@@ -235,8 +232,8 @@ def test_another_prior_makes_another_report(kb: KnowledgeBase, monkeypatch: pyte
     plan = plan_of(kb, "bm25(k1=0.85)", "bm25(k1=0.86)")
     assert run_bench(kb, plan, "").outcome is not None
     assert run_bench(kb, plan, "").outcome is None
-    other = {**prior_table._table(), "corpora": ["one", "two"]}
-    monkeypatch.setattr(prior_table, "_table", lambda: other)
+    other = {**prior._table(), "corpora": ["one", "two"]}
+    monkeypatch.setattr(prior, "_table", lambda: other)
     assert run_bench(kb, plan, "").outcome is not None
 
 

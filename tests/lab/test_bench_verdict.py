@@ -16,11 +16,10 @@ from surefind.base.disk.sealed import read_sealed, write_sealed
 from surefind.base.errors import UsageError
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.settings.template import BUILT_IN
-from surefind.lab.bench.check import CheckResult, check_report, read_baseline, save_baseline
-from surefind.lab.bench.recommendation import recommend
+from surefind.lab.bench.gate import CheckResult, check_report, read_baseline, save_baseline
+from surefind.lab.bench.latency import Timing
+from surefind.lab.bench.recommendation import Verdict, _price, decide, fastest, recommend
 from surefind.lab.bench.report import BenchReport
-from surefind.lab.bench.timing import Timing
-from surefind.lab.bench.verdict import Verdict, _price, decide, fastest
 from surefind.lab.exam.model import ExamQuery
 from surefind.lab.measure.statistics import Interval, bootstrap, compare_all
 

@@ -18,18 +18,16 @@ from surefind import Access, KnowledgeBase
 from surefind.base import spec
 from surefind.base.running.notes import collecting
 from surefind.base.types import Query
-from surefind.engine.confidence.saved import FILE, SavedThreshold, find_calibration, write_calibration
+from surefind.engine.confidence.predictor import FILE, SavedThreshold, find_calibration, write_calibration
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.kb.integrity import CHECKS, DamageError
 from surefind.lab.calibrate import run as run_module
-from surefind.lab.calibrate.choice import Evidence, checked, choose
-from surefind.lab.calibrate.evidence import ask, plan_of
 from surefind.lab.calibrate.report import ThresholdReport
-from surefind.lab.calibrate.run import sentence, success_of
+from surefind.lab.calibrate.run import Evidence, ask, checked, choose, plan_of, sentence, success_of
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.names import parse_measure
+from surefind.lab.measure.ranks import parse_measure
 from surefind.lab.measure.statistics import wilson
 from surefind.lab.measure.thresholds import (
     MIN_QUESTIONS,

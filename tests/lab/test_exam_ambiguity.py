@@ -9,7 +9,7 @@ import pytest
 from exam_helpers import BODY, document, sample_documents, sample_exam
 from surefind.base.types import Document
 from surefind.lab.exam._documents import ExamDocuments
-from surefind.lab.exam.families.entity_lookup import holders
+from surefind.lab.exam.families.names import holders
 from surefind.lab.exam.known_item import generate
 
 

@@ -17,11 +17,17 @@ from surefind import Access
 from surefind.base.errors import MissingPartError
 from surefind.base.types import Document
 from surefind.engine.services import LocalServices
-from surefind.lab.exam.by_llm.necessity import answers, necessary
-from surefind.lab.exam.by_llm.pairs import entities_by_rule, entities_of, pairs
-from surefind.lab.exam.by_llm.passages import SourcePassage, drawn, passages
-from surefind.lab.exam.by_llm.questions import Question, Seen, find_answer, read_questions
-from surefind.lab.exam.by_llm.specific import Specific
+from surefind.lab.exam.by_llm.questions import (
+    Question,
+    Seen,
+    SourcePassage,
+    Specific,
+    drawn,
+    find_answer,
+    passages,
+    read_questions,
+)
+from surefind.lab.exam.by_llm.write import answers, entities_by_rule, entities_of, necessary, pairs
 from surefind.lab.exam.store import ExamStore
 
 WIRES = SourcePassage(

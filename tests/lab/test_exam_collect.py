@@ -9,8 +9,8 @@ import pytest
 
 from exam_helpers import surefind
 from surefind.base.errors import DamagedError, ExamError
-from surefind.lab.exam.candidates import normalised, unfit
 from surefind.lab.exam.formats.questions import delimiter_of, read_questions
+from surefind.lab.exam.questions import normalised, unfit
 from surefind.lab.exam.store import ExamStore
 
 TWO = ["when is the wire cutoff", "who signs the CTR form, and when?"]

@@ -8,7 +8,7 @@ import pytest
 
 from exam_helpers import BODY, document, few_documents
 from surefind.base.errors import ExamError
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.words import token_spans
 from surefind.base.types import Document
 from surefind.lab.exam.known_item import generate
 

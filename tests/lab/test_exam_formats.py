@@ -9,10 +9,9 @@ import pytest
 
 from exam_helpers import QUESTIONS, document, query, sample_documents, sample_exam
 from surefind.base.errors import ExamError
-from surefind.lab.exam.formats.beir import read_beir, write_beir
+from surefind.lab.exam.formats.collections import read_beir, read_trec, write_beir, write_trec
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table, write_csv, write_jsonl
-from surefind.lab.exam.formats.trec import read_trec, write_trec
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 
 LIBRARY = Library(

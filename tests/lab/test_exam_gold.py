@@ -7,10 +7,9 @@ import re
 import pytest
 
 from exam_helpers import BODY, document, sample_documents, sample_exam
-from surefind.lab.exam._readable import readable
-from surefind.lab.exam._words import plain
 from surefind.lab.exam.known_item import FAMILIES, generate
 from surefind.lab.exam.model import ExamQuery
+from surefind.lab.exam.overlap import plain, readable
 
 TEXTS = {document.id: document.text for document in sample_documents()}
 READABLE = {key: readable(text) for key, text in TEXTS.items()}

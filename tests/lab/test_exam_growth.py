@@ -9,14 +9,13 @@ import pytest
 
 from exam_helpers import BODY, document, few_documents, sample_documents
 from helpers import times_slower
-from surefind.base.text.sections import sections
+from surefind.base.text.blocks import sections
 from surefind.base.types import Document
 from surefind.engine.analyze.english import English
 from surefind.lab.exam import _documents
-from surefind.lab.exam._documents import ExamDocuments
-from surefind.lab.exam._headings import headings_of, possible_headings
-from surefind.lab.exam._readable import readable
+from surefind.lab.exam._documents import ExamDocuments, headings_of, possible_headings
 from surefind.lab.exam.known_item import EVERY, candidates, generate
+from surefind.lab.exam.overlap import readable
 
 ALL = 1_000_000
 

@@ -12,8 +12,7 @@ from study_helpers import THINGS
 from surefind.base.access import Access
 from surefind.base.errors import DamagedError, ExamError, UsageError
 from surefind.kb import KnowledgeBase
-from surefind.lab.exam.asking import LEADING, Asking, leading
-from surefind.lab.exam.judging import Judging
+from surefind.lab.exam.judging import LEADING, Asking, Judging, leading
 from surefind.lab.exam.labels import Labels, Pooled, PooledPassage, agreement, cohen, grade_of
 from surefind.lab.exam.model import Exam
 from surefind.lab.exam.questions import Questions

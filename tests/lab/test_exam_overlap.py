@@ -6,11 +6,10 @@ import pytest
 
 from exam_helpers import QUESTIONS, document, sample_documents, sample_exam
 from surefind.lab.exam._paraphrase import FORMS
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.leakage import BANDS, band, leakage
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
-from surefind.lab.exam.overlap import WINDOW, content_terms, overlap
+from surefind.lab.exam.overlap import BANDS, WINDOW, band, content_terms, leakage, overlap
 
 TEXTS = {document.id: document.text for document in sample_documents()}
 

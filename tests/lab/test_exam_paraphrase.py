@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from exam_helpers import BODY, document, few_documents, sample_exam
-from surefind.lab.exam._lexicon import Place, gerund, gerunds, lexicon
-from surefind.lab.exam._paraphrase import FORMS, paraphrase
-from surefind.lab.exam._words import terms
+from surefind.lab.exam._paraphrase import FORMS, Place, gerund, gerunds, lexicon, paraphrase
 from surefind.lab.exam.known_item import generate
 from surefind.lab.exam.model import ExamQuery
+from surefind.lab.exam.overlap import terms
 
 PLACES: tuple[Place, ...] = ("verbs", "nouns", "adjectives", "terms", "phrases")
 

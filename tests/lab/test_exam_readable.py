@@ -7,8 +7,8 @@ import time
 import pytest
 
 from exam_helpers import document, sample_documents
-from surefind.lab.exam._readable import HOLE, readable
 from surefind.lab.exam.known_item import generate
+from surefind.lab.exam.overlap import HOLE, readable
 
 PROSE = "The teller counts the drawer of the branch twice and then signs the sheet for the shift."
 FILLER = f"# Closing the drawer\n\n{PROSE}\n"

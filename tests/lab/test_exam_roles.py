@@ -13,18 +13,15 @@ import pytest
 from surefind.base.errors import ExamError
 from surefind.base.types import Document
 from surefind.engine.store.backend import Spans
-from surefind.lab.bench.scoring import SpanScores, places_of
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.formats.beir import read_beir, write_beir
+from surefind.lab.bench.engine import SpanScores, places_of
+from surefind.lab.exam.formats.collections import read_beir, write_beir
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table, write_csv, write_jsonl
-from surefind.lab.exam.library import Library
-from surefind.lab.exam.model import Exam, ExamQuery, Judgment, query_from_json, query_to_json
-from surefind.lab.exam.relocate import relocate
+from surefind.lab.exam.model import Exam, ExamQuery, Judgment, clusters_of, query_from_json, query_to_json, relocate
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.measure.gains import Judge
 from surefind.lab.measure.lss import Labeller
-from surefind.lab.measure.names import Measure
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, Measure
 from surefind.testing import rankings_of
 
 TEXTS = {

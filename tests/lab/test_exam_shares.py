@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from exam_helpers import BODY, document, query
-from surefind.lab.exam.known_item import generate
-from surefind.lab.exam.shares import generate_in_shares, in_shares
+from surefind.lab.exam.known_item import generate, generate_in_shares, in_shares
 
 
 def _counted(kinds: dict[str, int], shares: dict[str, int]) -> Counter[str]:

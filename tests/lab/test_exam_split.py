@@ -9,9 +9,7 @@ from dataclasses import replace
 import pytest
 
 from exam_helpers import query, sample_exam
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.model import ExamQuery, Judgment
-from surefind.lab.exam.split import held_out
+from surefind.lab.exam.model import ExamQuery, Judgment, clusters_of, held_out
 
 FAMILIES = "anchor_text entity_lookup exact_phrase faq first_sentence heading_direct heading_paraphrase".split()
 """The families of the sample's exam. Written out, because every process that collects the tests would otherwise

@@ -9,8 +9,7 @@ import pytest
 
 from exam_helpers import query, sample_exam
 from surefind.base.errors import ExamError
-from surefind.lab.exam.model import Exam, Judgment, query_from_json, query_to_json
-from surefind.lab.exam.relocate import relocate
+from surefind.lab.exam.model import Exam, Judgment, query_from_json, query_to_json, relocate
 from surefind.lab.exam.store import ExamStore
 
 ONE = Exam("mine", (query("1", "first?", Judgment("a.md", 0, 5, 2, "alpha")),), origin="by hand", corpus="c0ffee")

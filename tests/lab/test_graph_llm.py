@@ -22,11 +22,10 @@ from surefind.base import spec
 from surefind.base.errors import UsageError
 from surefind.base.prompts.values import Workload
 from surefind.base.types import EVERY, Chunk, Mask, Query
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.services import LocalServices
-from surefind.lab.bench.cost import quote_for
+from surefind.lab.bench.cost import llm_calls, quote_for
 from surefind.lab.bench.engine import Bench
-from surefind.lab.bench.llm_calls import llm_calls
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.run import run_bench
 from surefind.lab.exam.model import Exam, Judgment

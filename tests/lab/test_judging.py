@@ -19,9 +19,9 @@ from surefind.engine.search.pipeline import Pipeline  # noqa: E402
 from surefind.kb import KnowledgeBase  # noqa: E402
 from surefind.lab.bench.engine import OWNER, Bench  # noqa: E402
 from surefind.lab.bench.plan import Contender, Plan  # noqa: E402
-from surefind.lab.exam.formats.beir import read_beir  # noqa: E402
-from surefind.lab.exam.library import Library  # noqa: E402
-from surefind.lab.measure.names import parse_measure  # noqa: E402
+from surefind.lab.exam.formats.collections import read_beir  # noqa: E402
+from surefind.lab.exam.formats.library import Library  # noqa: E402
+from surefind.lab.measure.ranks import parse_measure  # noqa: E402
 
 
 def test_halves_are_of_equal_size_and_always_the_same() -> None:

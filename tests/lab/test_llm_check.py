@@ -17,9 +17,8 @@ from scripted_models import SCRIPTED, scripted
 from surefind.base import spec
 from surefind.base.errors import SurefindError, UsageError
 from surefind.lab.fitness import check
-from surefind.lab.fitness.cases import cases, facts, lists
-from surefind.lab.fitness.kinds import KINDS, Need, needs_of
-from surefind.lab.fitness.verdict import TaskResult, lower_bound, tail
+from surefind.lab.fitness.check import TaskResult, lower_bound, tail
+from surefind.lab.fitness.kinds import KINDS, Need, cases, facts, lists, needs_of
 
 pytest.importorskip("httpx")
 pytestmark = pytest.mark.usefixtures("checked_models")

@@ -18,15 +18,15 @@ from llm_server import LLMServer, serving
 from scripted_models import SCRIPTED, scripted
 from surefind.base.access import Access
 from surefind.base.types import Floats, Query
+from surefind.doors.cli.demo import sample_folder, sample_questions, sample_vectors
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.kb.sample import sample_folder, sample_questions, sample_vectors
-from surefind.lab.bench.scoring import places_of
+from surefind.lab.bench.engine import places_of
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.exam.library import Library
 from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.permutation import permutation_p
 from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.statistics import permutation_p
 
 pytest.importorskip("httpx")
 pytestmark = pytest.mark.usefixtures("remembered_models")

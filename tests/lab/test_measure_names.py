@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from surefind.base.errors import SpecError
-from surefind.lab.measure.names import SPAN_MEASURES, Measure, parse_measure
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, SPAN_MEASURES, Measure, parse_measure
 
 ranked = st.builds(
     Measure, st.sampled_from(sorted(MEASURES)), st.integers(1, 1000), st.sampled_from(["document", "span", "chunk"])

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from exam_helpers import query
 from surefind.lab.exam.model import Judgment
 from surefind.lab.measure.gains import ChunkSpans
-from surefind.lab.measure.names import parse_measure
-from surefind.lab.measure.overlap import OverlapJudge, union
+from surefind.lab.measure.ranks import parse_measure
+from surefind.lab.measure.spans import OverlapJudge, union
 from surefind.testing import rankings_of
 
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(1, 15)).map(lambda p: (p[0], p[0] + p[1])), max_size=6)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from surefind.lab.measure.names import SPAN_MEASURES
+from surefind.lab.measure.ranks import SPAN_MEASURES
 from surefind.lab.measure.spans import SpanJudge, _lcs
 from surefind.testing import rankings_of
 

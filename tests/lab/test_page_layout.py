@@ -13,11 +13,11 @@ from typer.testing import CliRunner
 from helpers import Home
 from surefind.base.types import ExamName
 from surefind.doors.cli import app
-from surefind.lab.bench.answers_page import render as answers_page
-from surefind.lab.bench.answers_report import AnswersExam, AnswersReport, AnswersRow
-from surefind.lab.bench.environment import environment
-from surefind.lab.calibrate.page import render as calibration_page
+from surefind.lab.bench.answers import AnswersExam, AnswersReport, AnswersRow
+from surefind.lab.bench.answers import render as answers_page
+from surefind.lab.bench.report import environment
 from surefind.lab.calibrate.report import ConfidenceQuestions, ConfidenceReport, MeanConfidence, Reliability
+from surefind.lab.calibrate.report import render as calibration_page
 from surefind.lab.measure.statistics import Interval
 from surefind.lab.study.html import render as study_page
 from web_helpers import BROWSER, fits

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from surefind.lab.measure.permutation import permutation_p
+from surefind.lab.measure.statistics import permutation_p
 
 Floats = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def test_p_of_many_questions_is_close_to_a_finer_grid(monkeypatch: pytest.Monkey
     rng = np.random.default_rng(1)
     columns = np.stack([ndcg_differences(rng, 900, worse) for worse in (1, 0.95, 0.9, 0.85, 0.8) * 3], axis=1)
     found = permutation_p(columns)
-    monkeypatch.setattr("surefind.lab.measure.permutation._CELLS", 2**16)
+    monkeypatch.setattr("surefind.lab.measure.statistics._CELLS", 2**16)
     exact = permutation_p(columns)
     relevant = exact > 1e-12
     assert relevant.sum() >= 8 and found[relevant] == pytest.approx(exact[relevant], rel=0.03)

@@ -8,8 +8,8 @@ import pytest
 from surefind import Pipeline
 from surefind.base.types import Floats
 from surefind.kb.settings.config import default_settings
-from surefind.lab.bench import prior_table
-from surefind.lab.bench.presets.context_layer import CONTENDERS
+from surefind.lab.bench import prior
+from surefind.lab.bench.presets import PRESETS
 from surefind.lab.bench.prior import (
     STAY,
     WIDER,
@@ -137,8 +137,9 @@ def test_more_questions_lose_less() -> None:
 
 
 def test_every_configuration_of_the_first_preset_has_a_prior() -> None:
-    known = prior_table._table()
-    assert {str(Pipeline.parse(text)) for text in [*CONTENDERS.values(), DEFAULT]} <= set(known["specs"])
+    known = prior._table()
+    texts = [*PRESETS["context-layer"].contenders.values(), DEFAULT]
+    assert {str(Pipeline.parse(text)) for text in texts} <= set(known["specs"])
     size = len(known["specs"])
     assert np.array(known["covariance"]).shape == np.array(known["per_question"]).shape == (size, size)
     assert known["mean"][known["specs"].index(str(Pipeline.parse(known["default"])))] == 0.0
@@ -242,13 +243,13 @@ def _truths(rng: np.random.Generator, mean: Floats, covariance: Floats, count: i
 
 
 def test_a_pipeline_is_composed_of_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = dict(prior_table._table())
+    table = dict(prior._table())
     reranked, cross = Pipeline.parse(f"{DEFAULT} >> cross_encoder"), "cross_encoder"
     cross = str(reranked.rerank[0])
     table["effects"] = {cross: {"mean": 0.03, "spread": 0.02, "question_spread": 0.2}}
-    monkeypatch.setattr(prior_table, "_table", lambda: table)
+    monkeypatch.setattr(prior, "_table", lambda: table)
     specs = [SPECS[0], str(reranked), SPECS[3], f"{SPECS[3]} >> {cross}"]
-    found = prior_table.known(specs)
+    found = prior.known(specs)
     assert found.unknown == []
     assert found.belief.mean[1] == pytest.approx(0.03)
     assert found.belief.mean[3] == pytest.approx(found.belief.mean[2] + 0.03)
@@ -258,22 +259,22 @@ def test_a_pipeline_is_composed_of_what_was_measured(monkeypatch: pytest.MonkeyP
 
 
 def test_an_unmeasured_reranker_is_unknown_but_its_pipeline_is_not() -> None:
-    found = prior_table.known([SPECS[0], f"{SPECS[0]} >> cross_encoder(top=17)"])
+    found = prior.known([SPECS[0], f"{SPECS[0]} >> cross_encoder(top=17)"])
     assert found.unknown == [1]
     assert found.belief.mean[1] == 0.0
 
 
 def test_rows_of_another_layout_share_what_is_unknown_of_it() -> None:
-    found = prior_table.known([SPECS[0], SPECS[0], SPECS[3]], ["", "whole", "whole"])
+    found = prior.known([SPECS[0], SPECS[0], SPECS[3]], ["", "whole", "whole"])
     assert found.unknown == [1, 2]
     assert found.belief.covariance[1, 2] == pytest.approx(0.05**2, rel=0.1)
-    same = prior_table.known([SPECS[0], SPECS[3]], ["whole", "whole"])
-    plain, gap = prior_table.known([SPECS[0], SPECS[3]]), np.array([1.0, -1.0])
+    same = prior.known([SPECS[0], SPECS[3]], ["whole", "whole"])
+    plain, gap = prior.known([SPECS[0], SPECS[3]]), np.array([1.0, -1.0])
     assert gap @ same.belief.covariance @ gap == pytest.approx(gap @ plain.belief.covariance @ gap, abs=1e-6)
 
 
 def test_another_measure_makes_the_prior_wider() -> None:
-    one, other = prior_table.known(SPECS), prior_table.known(SPECS, measure="R@10")
+    one, other = prior.known(SPECS), prior.known(SPECS, measure="R@10")
     assert np.diag(other.belief.covariance)[1] > 3 * np.diag(one.belief.covariance)[1]
 
 

@@ -20,7 +20,7 @@ from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Contender, Plan, from_texts
 from surefind.lab.bench.report import BenchReport
 from surefind.lab.bench.run import known_item_exam, run_bench
-from surefind.lab.measure.names import Measure
+from surefind.lab.measure.ranks import Measure
 
 GRID = ["bm25(k1=[0.9, 1.5])", "tfidf", "bm25 + tfidf >> rrf(k=[10, 60])", "bm25 >> cross_encoder"]
 

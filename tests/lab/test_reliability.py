@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from surefind.lab.measure.reliability import Bin, auc, brier, calibration_error, error_by_chance, reliability
+from surefind.lab.measure.thresholds import Bin, auc, brier, calibration_error, error_by_chance, reliability
 
 P = np.array([0.9, 0.1, 0.8, 0.2])
 SUCCESS = np.array([True, False, True, True])

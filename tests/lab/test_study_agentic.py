@@ -22,19 +22,17 @@ from surefind.lab.bench import latency
 from surefind.lab.exam.model import Exam, Judgment
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.measure.statistics import wilson
-from surefind.lab.study.chart import draw_swarm
-from surefind.lab.study.corpora import Wanted, open_collections
-from surefind.lab.study.desk import Options, RunContext
-from surefind.lab.study.half import half_of
+from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.html import draw_swarm
 from surefind.lab.study.run import StudyRun
-from surefind.lab.study.stage import find_study
-from surefind.lab.study.studies.agentic_kb import _fusion, _layouts, _reranking
-from surefind.lab.study.studies.agentic_kb import _paper as paper
+from surefind.lab.study.stage import find_study, half_of
+from surefind.lab.study.studies.agentic_kb import _fusion, _reranking, _setting
+from surefind.lab.study.studies.agentic_kb import _setting as paper
 from surefind.lab.study.studies.agentic_kb._cells import clouds
-from surefind.lab.study.studies.agentic_kb._scoring import Scorer
+from surefind.lab.study.studies.agentic_kb._setting import Scorer
 from surefind.lab.study.values import Column
 from surefind.lab.train import alpha
-from surefind.lab.train.crossfit import cross_fitted
+from surefind.lab.train.alpha import cross_fitted
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
@@ -56,18 +54,18 @@ NAME = ("study", "agentic-kb", "--exam", "mine")
 @pytest.fixture(scope="module", autouse=True)
 def small() -> Iterator[None]:
     """Few layouts and few settings to choose from: the grids are checked by tests of their own."""
-    layouts = dict(_layouts.LAYOUTS)
+    layouts = dict(_setting.LAYOUTS)
     with pytest.MonkeyPatch.context() as patch:
         for name in layouts.keys() - KEPT:
-            del _layouts.LAYOUTS[name]
+            del _setting.LAYOUTS[name]
         for grid in ("LAYERS", "MLP_RATES", "BATCHES", "DROPOUTS", "DECAYS", "DEPTHS", "RATES", "SUBSAMPLES"):
             patch.setattr(alpha, grid, getattr(alpha, grid)[:1])
         patch.setattr(alpha, "TREES", (5, 10))
         patch.setattr(_reranking, "_MAX_RERANKED", RERANKED)
         patch.setattr(latency, "SAMPLE", 5)
         yield
-    _layouts.LAYOUTS.clear()
-    _layouts.LAYOUTS.update(layouts)
+    _setting.LAYOUTS.clear()
+    _setting.LAYOUTS.update(layouts)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +113,7 @@ def _cells(table: Any, name: str) -> list[Any]:
 
 
 def test_the_grid_is_that_of_the_paper() -> None:
-    text = Path(_layouts.__file__).read_text(encoding="utf-8")
+    text = Path(_setting.__file__).read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(compile(text, "layouts", "exec"), names)  # the module as it is, without the layouts that `small` removed
     deterministic = [name for name in names["LAYOUTS"] if "agentic" not in name]
@@ -218,7 +216,7 @@ def test_later_stages_use_the_layout_that_won(ran: Ran) -> None:
     }
     best = max(means, key=lambda name: means[name])
     assert found["chunking"]["winner"] == best == found["fusion"]["layout"]
-    chunker = _layouts.LAYOUTS[best].split("(")[0]
+    chunker = _setting.LAYOUTS[best].split("(")[0]
     assert all(row["spec"].startswith(chunker) for row in found["fusion"]["rows"].values() if "@10" in row["spec"])
 
 
@@ -301,7 +299,7 @@ def test_learned_blends_score_as_a_search_does(base: Path) -> None:
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
         desk = RunContext(mine, Options())
-        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _layouts.BASE)], paper.KEY)
+        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.BASE)], paper.KEY)
         half = half_of(desk, scored)
         found = Scorer(desk, scored, half.queries, paper.KEY).scores(_fusion.fused(half, np.full(75, 0.3)))
     for key in paper.KEY:
@@ -313,7 +311,7 @@ def test_each_question_is_predicted_by_a_model_that_has_not_seen_it(base: Path) 
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
         desk = RunContext(mine, Options())
-        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _layouts.BASE)], paper.KEY)
+        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.BASE)], paper.KEY)
         half, other = half_of(desk, scored), half_of(desk, scored)
     fold = alpha.folds(75)
     changed = half.alphas.copy()

@@ -15,12 +15,10 @@ from llm_steps import passages, upside_down
 from study_helpers import THINGS, figures, make_base, printed, tables_of
 from surefind.base.access import Access
 from surefind.base.types import Query
-from surefind.lab.study.corpora import Wanted, open_collections
-from surefind.lab.study.desk import Options, RunContext
-from surefind.lab.study.half import half_of
-from surefind.lab.study.stage import find_study
-from surefind.lab.study.studies.cascade import _paper as paper
-from surefind.lab.study.studies.cascade._measure import STATIC, fusions, tune
+from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.stage import find_study, half_of
+from surefind.lab.study.studies import cascade as paper
+from surefind.lab.study.studies.cascade import STATIC, fusions, tune
 from surefind.lab.train.material import simplex
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
@@ -105,8 +103,8 @@ def test_a_difference_is_that_to_the_static_weights(ran: Ran) -> None:
     table = tables_of(ran)["Table III"]
     rows = figures(table)
     assert [head["text"] for head in table["heads"][:2]] == ["nDCG@10", "Difference"]
-    assert rows[paper.RULE][1] == pytest.approx(rows[paper.RULE][0] - rows[paper.STATIC][0])
-    assert rows[paper.STATIC][1] is None and rows[paper.DYNAMIC][2:] == [
+    assert rows[paper.RULE][1] == pytest.approx(rows[paper.RULE][0] - rows[paper.STATIC_ROW][0])
+    assert rows[paper.STATIC_ROW][1] is None and rows[paper.DYNAMIC][2:] == [
         0.2628,
         -0.0102,
         0.6896,
@@ -144,7 +142,7 @@ def test_the_papers_figures_add_up() -> None:
     by_set = zip(*(ablation[name] for name in (paper.TRI, paper.CE, paper.FULL)), strict=True)
     gains = [(round(100 * (ce / tri - 1), 1), round(100 * (full / ce - 1), 1)) for tri, ce, full in by_set]
     assert gains == [(36.8, 7.7), (4.6, 4.8), (35.9, 0.1)]
-    dynamic, static = weights[paper.DYNAMIC], weights[paper.STATIC]
+    dynamic, static = weights[paper.DYNAMIC], weights[paper.STATIC_ROW]
     assert [a - b for a, b in zip(dynamic[::2], static[::2], strict=True)] == pytest.approx(dynamic[1::2], abs=0.0002)
     assert dynamic[::2] == ablation[paper.TRI]
     *stages, total = latency.values()

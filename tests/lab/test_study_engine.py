@@ -23,11 +23,8 @@ from surefind.base.errors import ExamError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.plan import Contender
 from surefind.lab.exam.model import Exam, Judgment
-from surefind.lab.study.chart import draw
-from surefind.lab.study.corpora import Wanted, open_collections, sampled
-from surefind.lab.study.desk import Collection, Options, RunContext, asks_model
-from surefind.lab.study.files import write_files
-from surefind.lab.study.html import render
+from surefind.lab.study.desk import Collection, Options, RunContext, Wanted, asks_model, open_collections, sampled
+from surefind.lab.study.html import draw, render, show, write_files
 from surefind.lab.study.run import StudyRun
 from surefind.lab.study.scores import best_of, judge, mean, summary
 from surefind.lab.study.stage import Before, Study, StudyPart, find_study
@@ -43,7 +40,6 @@ from surefind.lab.study.tables import (
     mean_of,
     named_rows,
 )
-from surefind.lab.study.terminal import show
 from surefind.lab.study.values import NEEDS_LLM, Cloud, Column, Head, Row, Table
 
 SPELT = "zero one two three four five six seven eight".split()

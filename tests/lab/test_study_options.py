@@ -9,11 +9,10 @@ import pytest
 from exam_helpers import surefind
 from llm_server import LLMServer
 from study_helpers import make_base, tables_of
-from surefind.lab.study.corpora import Wanted, open_collections
-from surefind.lab.study.desk import Options, RunContext
+from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
 from surefind.lab.study.stage import find_study
-from surefind.lab.study.studies.agentic_kb import _chunking, _fusion, _graph, _reranking
-from surefind.lab.study.studies.agentic_kb import _paper as paper
+from surefind.lab.study.studies.agentic_kb import _fusion, _layering, _reranking
+from surefind.lab.study.studies.agentic_kb import _setting as paper
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 
@@ -78,7 +77,7 @@ def test_the_limits_of_the_thesis_may_be_exchanged_for_ours(base: Path) -> None:
         found = {}
         for limits in ("paper", "surefind"):
             desk = RunContext(mine, Options(limits=limits, winner=paper.AGENTIC_1))
-            stages = (_chunking.contenders, _graph.contenders, _fusion.contenders, _reranking.contenders)
+            stages = (_layering.cuts, _layering.links, _fusion.contenders, _reranking.contenders)
             every = [one for stage in stages for one in stage(desk, {})]
             found[limits] = {str(one.layout) for one in every if "llm_" in str(one.layout)}
     assert all("document_tokens=null" in text and "max_tokens=1000" in text for text in found["paper"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from surefind.lab.study.declared import absent
 from surefind.lab.study.stage import find_study, study_names
+from surefind.lab.study.tables import absent
 
 PRINTED = {
     "agentic-kb": [*(f"Table {n}" for n in range(1, 6)), *(f"Figure {n}" for n in range(1, 13))],

@@ -22,11 +22,8 @@ from surefind.base import spec
 from surefind.base.errors import SurefindError
 from surefind.base.types import Document
 from surefind.engine.services import LocalServices
-from surefind.lab.study.corpora import Wanted, open_collections
-from surefind.lab.study.desk import Options, RunContext
-from surefind.lab.study.studies.support_chatbot import _collections, _tuning
-from surefind.lab.study.studies.support_chatbot import _measure as measure
-from surefind.lab.study.studies.support_chatbot import _paper as paper
+from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.studies import support_chatbot as measure
 from surefind.lab.train.prompt import FAILED, MIN_RECALL
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
@@ -74,11 +71,11 @@ def test_what_was_left_out_is_named_with_its_reason(one: Ran) -> None:
         for number, table in tables.items()
     }
     model = "left out: needs a language model (--llm)"
-    assert left_out["Table 4"] == dict.fromkeys([paper.LLM, paper.SLIDE, paper.BM25_LLM], model)
+    assert left_out["Table 4"] == dict.fromkeys([measure.LLM, measure.SLIDE, measure.BM25_LLM], model)
     assert left_out["Appendix E"] == {"HyDE": model}
     assert left_out["Table 9"] == {"Champion + another encoder": "left out: needs a second one (--encoder)"}
-    assert {left_out["Table 7"][name] for name in (paper.ZERO, paper.ONE, paper.META)} == {model}
-    assert left_out["Table 7"][paper.CHEAP] == "left out: needs a second model (--cheaper-llm)"
+    assert {left_out["Table 7"][name] for name in (measure.ZERO, measure.ONE, measure.META)} == {model}
+    assert left_out["Table 7"][measure.CHEAP] == "left out: needs a second model (--cheaper-llm)"
 
 
 def test_ours_and_the_papers_figures_share_the_rows_that_both_have(one: Ran) -> None:
@@ -94,9 +91,9 @@ def test_ours_and_the_papers_figures_share_the_rows_that_both_have(one: Ran) -> 
 
 def test_reranking_fifty_does_not_change_r_at_50(one: Ran) -> None:
     rows = figures(tables_of(one)["Table 4"])
-    assert rows[paper.CE][0] == rows["Champion"][0]
-    assert rows[paper.BM25_CE][0] == rows["BM25"][0]
-    assert all(rows[name][-2] > 0 and rows[name][-1] == 0 for name in ("Champion", paper.CE, "BM25"))
+    assert rows[measure.CE][0] == rows["Champion"][0]
+    assert rows[measure.BM25_CE][0] == rows["BM25"][0]
+    assert all(rows[name][-2] > 0 and rows[name][-1] == 0 for name in ("Champion", measure.CE, "BM25"))
 
 
 def test_the_champion_is_the_best_by_r_at_50_and_goes_on(one: Ran, two: Ran) -> None:
@@ -108,7 +105,7 @@ def test_the_champion_is_the_best_by_r_at_50_and_goes_on(one: Ran, two: Ran) -> 
     assert set(found["fusion"]["rows"]) == {"Champion", *names}
     reranked = one.json["results"]["mine"]
     spec = reranked["fusion"]["rows"][reranked["fusion"]["best"]]["spec"]
-    assert reranked["reranking"]["rows"][paper.CE]["spec"].startswith(spec)
+    assert reranked["reranking"]["rows"][measure.CE]["spec"].startswith(spec)
 
 
 def test_two_encoders_are_joined(two: Ran) -> None:
@@ -174,13 +171,13 @@ def test_with_a_model_the_prompts_are_learnt_and_measured(base: Path, llm: LLMSe
         (base / "surefind.toml").write_text(WORDS)
     tables = tables_of(ran)
     rows = figures(tables["Table 4"])
-    assert rows[paper.LLM][1] < rows["Champion"][1] and rows[paper.LLM][0] == rows["Champion"][0]
-    assert rows[paper.LLM][-1] > 0
-    assert figures(tables["Table 5"])[paper.LLM][0] == rows[paper.LLM][-1]
+    assert rows[measure.LLM][1] < rows["Champion"][1] and rows[measure.LLM][0] == rows["Champion"][0]
+    assert rows[measure.LLM][-1] > 0
+    assert figures(tables["Table 5"])[measure.LLM][0] == rows[measure.LLM][-1]
     assert figures(tables["Appendix E"])["HyDE"][0] is not None
     learnt = {row["name"]: row["left_out"] for row in tables["Table 7"]["rows"]}
-    assert not learnt[paper.ZERO] and not learnt[paper.ONE]
-    assert figures(tables["Table 7"])[paper.ONE][1] is not None
+    assert not learnt[measure.ZERO] and not learnt[measure.ONE]
+    assert figures(tables["Table 7"])[measure.ONE][1] is not None
 
 
 def test_a_cheaper_model_has_a_row_of_its_own(base: Path, llm: LLMServer) -> None:
@@ -196,7 +193,7 @@ def test_a_cheaper_model_has_a_row_of_its_own(base: Path, llm: LLMServer) -> Non
     finally:
         (base / "surefind.toml").write_text(WORDS)
     table = tables_of(ran)["Table 7"]
-    assert figures(table)[paper.CHEAP][1] is not None and f"--cheaper-llm '{second}'" in table["command"]
+    assert figures(table)[measure.CHEAP][1] is not None and f"--cheaper-llm '{second}'" in table["command"]
     assert {str(body["model"]) for body in llm.bodies} == {"toy", "toy-small"}
     assert alone.code == 2 and "Choose that one too, with --llm" in alone.err
     assert other.code == 2 and "compares no language models" in other.err
@@ -251,20 +248,20 @@ def test_without_a_model_the_rows_of_table_8_that_need_one_say_so(one: Ran) -> N
 
 
 def test_an_encoder_behind_an_endpoint_is_not_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_tuning, "need_torch", lambda: None)
-    assert "openai(model=m) cannot be trained here" in _tuning._why_not("openai(model=m)", LocalServices())
-    assert _tuning._why_not("minilm", LocalServices()) == ""
+    monkeypatch.setattr(measure, "need_torch", lambda: None)
+    assert "openai(model=m) cannot be trained here" in measure._why_not("openai(model=m)", LocalServices())
+    assert measure._why_not("minilm", LocalServices()) == ""
 
 
 def test_the_settings_of_fine_tuning_are_those_of_the_paper(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = {}
-    monkeypatch.setattr(_tuning, "_why_not", lambda encoder, services: "")
+    monkeypatch.setattr(measure, "_why_not", lambda encoder, services: "")
     fake = SimpleNamespace(fit_encoder=lambda kb, job, *_: jobs.setdefault(job.name, job) and _refuse())
     monkeypatch.setitem(sys.modules, "surefind.lab.train.neural", fake)
     (mine,) = open_collections(base, Wanted(("mine",), questions=9))
     with mine.kb:
         desk = RunContext(mine, Options(llm=True))
-        found = _tuning.fine_tune(desk, {}, _tuning.untuned(desk, {}))
+        found = measure.fine_tune(desk, {}, measure.untuned(desk, {}))
     assert len(jobs) == 7 and "no room" in str(found["left_out"])
     assert {(job.rate, job.batch, job.warmup, job.epochs, job.share) for job in jobs.values()} == {
         (6.25e-6, 8, 500, 1, 1.0)
@@ -300,7 +297,7 @@ def test_passages_are_counted_as_they_are_cut() -> None:
         access=None,
         exam=SimpleNamespace(queries=()),
     )
-    assert _collections.count(desk, {}, ())["chunks_512"] == sum(cut)
+    assert measure.count(desk, {}, ())["chunks_512"] == sum(cut)
 
 
 def test_a_row_that_is_run_three_times_has_an_interval(base: Path, llm: LLMServer) -> None:
@@ -323,7 +320,7 @@ def test_a_row_that_is_run_three_times_has_an_interval(base: Path, llm: LLMServe
     table = tables_of(ran)["Table 4"]
     rows = figures(table)
     assert set(rows) == set(printed("support-chatbot", "Table 4"))  # the runs are one row
-    assert re.fullmatch(r"\d+\.\d% ± \d+\.\d", rows[paper.LLM][1]) and not rows[paper.LLM][1].endswith("± 0.0")
+    assert re.fullmatch(r"\d+\.\d% ± \d+\.\d", rows[measure.LLM][1]) and not rows[measure.LLM][1].endswith("± 0.0")
     assert isinstance(rows["Champion"][1], float) and "--repeats 3" in table["command"]
     assert other.code == 2 and "repeats no rows" in other.err
 
@@ -343,7 +340,7 @@ def test_the_model_reads_512_tokens_of_fifty_passages(base: Path) -> None:
     (mine,) = open_collections(base, Wanted(("mine",), questions=9))
     with mine.kb:
         specs = {one.name: str(one.pipeline) for one in measure.reranked(RunContext(mine, Options(llm=True)), {})}
-    for row in (paper.LLM, paper.SLIDE, paper.BM25_LLM):
+    for row in (measure.LLM, measure.SLIDE, measure.BM25_LLM):
         assert "passage_tokens=512" in specs[row] and "top=50" in specs[row]
 
 

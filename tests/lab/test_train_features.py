@@ -15,7 +15,7 @@ from surefind.engine.fuse.support.features import SCORE_NAMES, Rarity, of_scores
 from surefind.engine.fuse.support.join import from_floor
 from surefind.engine.fuse.support.predictors import choose
 from surefind.engine.fuse.support.trees import Trees
-from surefind.lab.train.gain import shrink
+from surefind.lab.train.fusion import shrink
 from surefind.lab.train.material import parts, simplex
 from surefind.testing import FUSER_ROWS, rankings_of
 

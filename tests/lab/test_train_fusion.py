@@ -19,8 +19,7 @@ from exam_helpers import surefind
 from helpers import EXAMPLE, Home, ask
 from surefind import Access, KnowledgeBase
 from surefind.base import spec
-from surefind.base.disk.records import to_json
-from surefind.base.disk.sealed import sealed, unsealed
+from surefind.base.disk.sealed import sealed, to_json, unsealed
 from surefind.base.errors import ExamError, LockedError, MissingPartError, SpecError, StoreError
 from surefind.base.types import Query, Rankings
 from surefind.engine.fuse.learned import Learned, load_predictor
@@ -31,16 +30,13 @@ from surefind.engine.store.lock import training_lock
 from surefind.engine.write.layout import Layout
 from surefind.lab.bench.plan import parse_measures, preset
 from surefind.lab.exam.known_item import generate
-from surefind.lab.exam.model import Exam
-from surefind.lab.exam.split import held_out
+from surefind.lab.exam.model import Exam, held_out
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.train import alpha
 from surefind.lab.train.alpha import Fitted, fit_mlp, r_squared
-from surefind.lab.train.fusion import MODELS, train_fusion
-from surefind.lab.train.judge import JudgedRow, compare, verdict
+from surefind.lab.train.fusion import MODELS, search, train_fusion, train_weights
 from surefind.lab.train.material import Half, Material, best_static, gather
-from surefind.lab.train.report import FusionReport
-from surefind.lab.train.weights import search, train_weights
+from surefind.lab.train.report import FusionReport, JudgedRow, compare, verdict
 from surefind.testing import FUSER_ROWS, check_rankings, rankings_of
 from toy_stages import ToyEmbedder
 
@@ -616,7 +612,7 @@ def copied(kb: KnowledgeBase, trained: dict[str, FusionReport], tmp_path: Path) 
 
 
 def test_the_fusion_preset_takes_the_models_for_its_retrievers_that_fit(copied: KnowledgeBase) -> None:
-    from surefind.lab.bench.comparing import _trained
+    from surefind.lab.bench.names import _trained
 
     found = _trained(copied, Pipeline.parse("bm25 + tfidf >> tm2c2"))
     assert {c.name for c in found} == {f"learned {model}-known-item" for model in ("ridge", "xgboost", "ndcg")}

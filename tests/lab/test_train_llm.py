@@ -12,12 +12,11 @@ from llm_server import LLMServer
 from surefind.base.errors import SpecError, SurefindError
 from surefind.base.protocols import Services
 from surefind.base.types import Chunk
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.services import LocalServices
 from surefind.lab.exam.model import Judgment
 from surefind.lab.train.job import TrainingJob
-from surefind.lab.train.llm_pairs import calls_for, from_llm, passages_to_ask
-from surefind.lab.train.pairs import PassageSet
+from surefind.lab.train.pairs import PassageSet, calls_for, from_llm, passages_to_ask
 from test_train_pairs import CHUNKS, OTHER, PLACES
 
 pytest.importorskip("httpx")

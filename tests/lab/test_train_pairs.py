@@ -18,9 +18,8 @@ from surefind.lab.exam.model import Exam, Judgment
 from surefind.lab.measure.gains import ChunkSpans
 from surefind.lab.train import job
 from surefind.lab.train.job import TrainingJob
-from surefind.lab.train.negatives import filled, mine
 from surefind.lab.train.neural import train_model, with_encoder, with_reranker
-from surefind.lab.train.pairs import Pair, PassageSet, gather_pairs, without_heading
+from surefind.lab.train.pairs import Pair, PassageSet, filled, gather_pairs, mine, without_heading
 
 BODY = "A currency transaction report is due within fifteen days of the transaction."
 OTHER = "The vault is opened by two officers, who sign the log before and after."

@@ -7,9 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from surefind.lab.train import alpha, perceptron
-from surefind.lab.train.effects import effects, linear
-from surefind.lab.train.perceptron import Setting, fit, forward
+from surefind.lab.train import alpha
+from surefind.lab.train.alpha import Setting, effects, fit, forward, linear
 
 RNG = np.random.default_rng(1)
 X = RNG.normal(size=(400, 8))
@@ -29,20 +28,20 @@ def test_the_best_epoch_is_kept_and_training_ends_after_ten_more() -> None:
     noise = RNG.uniform(size=300)
     model = fit((X[:300], noise), VALIDATION, SETTING, 42)
     losses = [loss for _, loss in model.losses]
-    assert len(losses) == int(np.argmin(losses)) + 1 + perceptron.PATIENCE < perceptron.EPOCHS
+    assert len(losses) == int(np.argmin(losses)) + 1 + alpha.PATIENCE < alpha.EPOCHS
     assert ((model.predict(X[300:]) - Y[300:]) ** 2).mean() == pytest.approx(min(losses))
 
 
 def test_one_step_follows_the_gradient_and_adamw() -> None:
     """The first step of AdamW moves each weight by the rate against the sign of its gradient, after the decay."""
     setting = Setting((3, 2), 0.01, 1000, 0.0, 0.1)
-    one = perceptron.EPOCHS
+    one = alpha.EPOCHS
     try:
-        perceptron.EPOCHS = 1
+        alpha.EPOCHS = 1
         model = fit(TRAIN, VALIDATION, setting, 7)
     finally:
-        perceptron.EPOCHS = one
-    values, layers = perceptron._start((8, 3, 2, 1), np.random.default_rng(7))
+        alpha.EPOCHS = one
+    values, layers = alpha._start((8, 3, 2, 1), np.random.default_rng(7))
 
     def loss() -> float:
         return float(((forward(layers, TRAIN[0]) - TRAIN[1]) ** 2).mean())

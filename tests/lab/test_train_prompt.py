@@ -19,12 +19,10 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.lock import training_lock
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.run import run_bench
-from surefind.lab.exam.model import Exam, Judgment
-from surefind.lab.exam.split import held_out
+from surefind.lab.exam.model import Exam, Judgment, held_out
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.train.prompt import ListwiseTrainer
+from surefind.lab.train.prompt import ListwiseTrainer, weigh_examples
 from surefind.lab.train.report import SampledQuestions
-from surefind.lab.train.weight_examples import weigh_examples
 
 WORDS = "amber birch cedar delta ember fjord grove heath islet jetty kiosk lodge".split()
 

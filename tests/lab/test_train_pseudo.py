@@ -6,8 +6,7 @@ import pytest
 
 from surefind.base.types import Chunk
 from surefind.engine.rerank.cross_encoder import bundled_reader
-from surefind.lab.train.pairs import Pair
-from surefind.lab.train.pseudo import margins_of
+from surefind.lab.train.pairs import Pair, margins_of
 
 CHUNKS = [
     Chunk(f"{i}.md", 0, len(text), text) for i, text in enumerate(("The vault opens at nine.", "Cats like milk."))

@@ -18,7 +18,7 @@ from surefind.engine.services import LocalServices
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.run import unseen
 from surefind.lab.exam.model import Exam, Judgment
-from surefind.lab.measure.names import parse_measure
+from surefind.lab.measure.ranks import parse_measure
 from surefind.lab.train.job import TrainingJob, start_folder, trainable, trains_with_library
 
 WORDS = "amber birch cedar dune ember fjord glade heath islet jetty knoll lagoon marsh nook oasis peak".split()
@@ -94,7 +94,7 @@ def quiet(what: str, done: int, total: int) -> None:
 
 @pytest.mark.parametrize("loss", ["multiple-negatives", "triplet"])
 def test_loss_falls_and_the_result_is_an_encoder(start: Path, tmp_path: Path, loss: str) -> None:
-    from surefind.lab.train.sentence_models import train_sentences
+    from surefind.lab.train.learning import train_sentences
 
     losses = train_sentences(start, TEXTS, settings(loss=loss, epochs=30), 1.0, tmp_path / "work", quiet)
     assert len(losses) == 60 and np.mean(losses[-4:]) < 0.8 * np.mean(losses[:4])
@@ -112,7 +112,7 @@ def _found(questions: Any, passages: Any) -> float:
 def test_share_averages_the_weights(start: Path, tmp_path: Path) -> None:
     from safetensors.torch import load_file
 
-    from surefind.lab.train.sentence_models import train_sentences
+    from surefind.lab.train.learning import train_sentences
 
     found = {}
     for share in (0.25, 1.0):
@@ -125,7 +125,7 @@ def test_share_averages_the_weights(start: Path, tmp_path: Path) -> None:
 
 
 def test_stopped_training_resumes(start: Path, tmp_path: Path) -> None:
-    from surefind.lab.train.sentence_models import train_sentences
+    from surefind.lab.train.learning import train_sentences
 
     def stop(what: str, done: int, total: int) -> None:
         if done == 3:
@@ -142,7 +142,7 @@ def test_stopped_training_resumes(start: Path, tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_loaded(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    from surefind.lab.train.sentence_models import train_sentences
+    from surefind.lab.train.learning import train_sentences
 
     (tmp_path / "modules.json").write_text("[]")
     with pytest.raises(SurefindError, match=r"The model in .* cannot be loaded: .* Name another folder with --start"):

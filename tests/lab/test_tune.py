@@ -19,10 +19,9 @@ from surefind.lab.bench.recommendation import chooses
 from surefind.lab.exam.known_item import generate
 from surefind.lab.exam.model import Exam
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.names import parse_measure
-from surefind.lab.tune.limits import TuningLimits
+from surefind.lab.measure.ranks import parse_measure
 from surefind.lab.tune.search import Standing, Tuner, halves
-from surefind.lab.tune.space import candidates, near, usual_layouts
+from surefind.lab.tune.space import TuningLimits, candidates, near, usual_layouts
 from surefind.lab.tune.view import result
 
 NDCG = parse_measure("nDCG@10")

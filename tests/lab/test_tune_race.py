@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from surefind.base.types import Floats
-from surefind.lab.bench.prior import Belief
-from surefind.lab.bench.prior_table import Known
-from surefind.lab.tune.race import DOUBT, FIRST_BLOCK, MAX_EXPECTED_LOSS, SLACK, Race, blocks
+from surefind.lab.bench.prior import Belief, Known
+from surefind.lab.tune.search import DOUBT, FIRST_BLOCK, MAX_EXPECTED_LOSS, SLACK, Race, blocks
 
 
 def known(size: int, spread: float = 0.05, question: float = 0.2) -> Known:

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from surefind.base.prompts.meter import Meter
     from surefind.base.prompts.prompt import Prompt
-    from surefind.base.prompts.values import Completion, Message
+    from surefind.base.prompts.values import Completion, Message, Meter
     from surefind.base.types import (
         Chunk,
         Document,

@@ -26,7 +26,7 @@ def main() -> None:
         from surefind.base.errors import SurefindError
         from surefind.base.running.cores import collect_less
         from surefind.doors.events import Failure
-        from surefind.doors.failing import explained, leave
+        from surefind.doors.terminal import explained, leave
     except KeyboardInterrupt:
         sys.exit(130)
     collect_less()
@@ -66,8 +66,7 @@ def _run(channel: _Channel, kind: str, folder: str, author: str, groups: list[st
     from dataclasses import replace
 
     from surefind.base.access import Access
-    from surefind.doors.events import Notice, ProgressEvent, Result
-    from surefind.doors.progress import ProgressLog
+    from surefind.doors.events import Notice, ProgressEvent, ProgressLog, Result
     from surefind.doors.terminal import clean
     from surefind.doors.work import KINDS, JobContext
     from surefind.kb import KnowledgeBase

@@ -1,13 +1,20 @@
-"""The words of a query in a text, for every interface that emphasises them."""
+"""The words of a query in a text, for every interface that emphasises them.
+
+Why a passage was found, in words: `second by words, first by meaning`.
+
+What a reader of a document does not want to see: tags of HTML, comments, and commands of templates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-from surefind.base.text.fold import fold
-from surefind.base.text.scripts import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN, pattern
+from surefind.base.text.words import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN, fold, pattern
+from surefind.base.types import Hit, Signal
 from surefind.engine.analyze.english import COMMON
+from surefind.engine.search.pipeline import Pipeline, label_of
 
 _RUN = (
     rf"(?P<pairs>{UNSPACED_RUN}|[{HANGUL}]+)|(?P<words>[^\W{UNSPACED}{HANGUL}]+(?:[{MARKS}]+[^\W{UNSPACED}{HANGUL}]*)*)"
@@ -33,3 +40,87 @@ def pieces(text: str, singly: bool = False) -> Iterator[tuple[int, int, str]]:
         spans = [(a, end) for (a, _), (_, end) in pairwise(units)]
         for a, end in (*spans, *units) if singly or not spans else spans:
             yield a, end, text[a:end]
+
+
+_BY: Mapping[Signal, str] = {
+    "sparse": "by words",
+    "dense": "by meaning",
+    "graph": "by what passages have in common",
+    "mixed": "by words and meaning",
+}
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+
+
+def why(hit: Hit, pipeline: Pipeline) -> str:
+    """Returns where each retriever put a hit, and where the rerankers moved it."""
+    labels = _labels(pipeline)
+    places, missing = [], []
+    for label, retriever in zip(labels, pipeline.retrieve, strict=False):
+        alike = sum(other.signal == retriever.signal for other in pipeline.retrieve) > 1
+        by = _BY[retriever.signal] + (f" ({label})" if alike else "")
+        if label in hit.stages:
+            places.append(f"{ordinal(hit.stages[label].rank)} {by}")
+        else:
+            missing.append(by)
+    said = [", ".join(places)] if places else []
+    if missing and places:
+        said.append(f"not found {' or '.join(missing)}")
+    read = [hit.stages[label].rank for label in labels[len(pipeline.retrieve) :] if label in hit.stages]
+    if read:
+        said.append(f"{ordinal(read[-1])} after a model had read the passages")
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _labels(pipeline: Pipeline) -> list[str]:
+    """Returns the names of the retrievers and rerankers in the stages of a hit."""
+    made: list[str] = []
+    for stage in pipeline.stages:
+        made.append(label_of(stage, made))
+    return made[: len(pipeline.retrieve)] + made[len(made) - len(pipeline.rerank) :]
+
+
+def ordinal(rank: int) -> str:
+    if rank <= len(_ORDINALS):
+        return _ORDINALS[rank - 1]
+    end = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
+    return f"{rank}{end}"
+
+
+Span = tuple[int, int]
+_MARKUP = re.compile(
+    r"</?(?:a|abbr|article|aside|b|blockquote|body|br|button|caption|center|code|col|colgroup|dd|del|details|div|dl|dt|"
+    r"em|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|label|li|link|main|mark|"
+    r"meta|nav|object|ol|option|p|picture|pre|q|s|samp|script|section|select|small|source|span|strong|style|sub|summary|"
+    r"sup|svg|table|tbody|td|textarea|tfoot|th|thead|time|title|tr|u|ul|var|video)(?=[\s/>])[^<>]{0,1000}>"
+    r"|\{%[^{}\n]{0,300}%\}|<%[^<>\n]{0,300}%>",
+    re.IGNORECASE,
+)
+"""Only what HTML knows is a tag: `<namespace>` in a command is a word that the reader needs."""
+
+
+def markup_spans(text: str) -> list[Span]:
+    """Returns where the markup of a text is, in order."""
+    spans: list[Span] = []
+    for start, end in sorted((*_comments(text), *(match.span() for match in _MARKUP.finditer(text)))):
+        if not spans or start >= spans[-1][1]:
+            spans.append((start, end))
+    return spans
+
+
+def without_markup(text: str) -> str:
+    """Returns a text without its markup."""
+    return cut_out(text, markup_spans(text)) if "<" in text or "{%" in text else text
+
+
+def cut_out(text: str, spans: list[Span]) -> str:
+    """Returns a text without some spans of it, which are in order and do not overlap."""
+    kept = pairwise((0, *(at for span in spans for at in span), len(text)))
+    return "".join(text[a:b] for number, (a, b) in enumerate(kept) if number % 2 == 0)
+
+
+def _comments(text: str) -> Iterator[Span]:
+    start = text.find("<!--")
+    while start >= 0 and (end := text.find("-->", start + 4)) >= 0:
+        yield start, end + 3
+        start = text.find("<!--", end)

@@ -18,7 +18,7 @@ from surefind.base.access import Access
 from surefind.base.errors import LockedError, SurefindError, UsageError
 from surefind.base.prompts.values import Calls
 from surefind.base.protocols import OnProgress
-from surefind.doors.plain import plain
+from surefind.doors.events import plain
 from surefind.engine.store.lock import growing_lock, patiently
 from surefind.kb import KnowledgeBase
 
@@ -55,7 +55,7 @@ class JobContext:
 
     def spend_nothing(self, calls: Sequence[Calls]) -> None:
         """Raises `UsageError` if calls of a language model may cost money."""
-        from surefind.engine.llm.quote import quote
+        from surefind.engine.llm.models import quote
 
         quoted = quote(self.kb.services.llm, calls) if calls else None
         if quoted and quoted.costs:
@@ -102,10 +102,10 @@ def retire(task: JobContext, document: str) -> None:
 
 
 def bench(task: JobContext, exam: str | None = None, preset: str | None = None) -> None:
-    from surefind.base.disk.records import to_json
-    from surefind.lab.bench.comparing import compared, plan_for
+    from surefind.base.disk.sealed import to_json
+    from surefind.lab.bench.cost import llm_calls, plan_needs
     from surefind.lab.bench.files import write_files
-    from surefind.lab.bench.llm_calls import llm_calls, plan_needs
+    from surefind.lab.bench.names import compared, plan_for
     from surefind.lab.bench.run import known_item_exam, run_bench
     from surefind.lab.bench.saved import report_folder
     from surefind.lab.exam.store import ExamStore
@@ -128,9 +128,8 @@ def bench(task: JobContext, exam: str | None = None, preset: str | None = None) 
 
 
 def study(task: JobContext, study: str, exam: str | None = None) -> None:
-    from surefind.lab.study.corpora import Wanted, flags_of, open_collections
-    from surefind.lab.study.desk import Options
-    from surefind.lab.study.files import folder_of, write_files
+    from surefind.lab.study.desk import Options, Wanted, flags_of, open_collections
+    from surefind.lab.study.html import folder_of, write_files
     from surefind.lab.study.run import StudyRun
     from surefind.lab.study.stage import find_study
 
@@ -170,9 +169,8 @@ def graph(task: JobContext) -> None:
 
 def adopt(task: JobContext, folder: str, row: str) -> None:
     """Makes a row of a report the default of the knowledge base."""
-    from surefind.base.disk.records import to_json
-    from surefind.lab.bench.adopting import adopt, change_for
-    from surefind.lab.bench.names import find_in
+    from surefind.base.disk.sealed import to_json
+    from surefind.lab.bench.names import adopt, change_for, find_in
     from surefind.lab.bench.saved import saved_configs
 
     change = change_for(task.kb, find_in(saved_configs(Path(folder)), row))

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from surefind.base import spec
-from surefind.base.prompts.meter import Meter
 from surefind.base.prompts.prompt import Prompt, load_prompt
+from surefind.base.prompts.values import Meter
 from surefind.base.protocols import ChatModel, Embedder
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.models import Models
-from surefind.engine.llm.settings import LLMSettings
 from surefind.engine.net.connections import close_shared
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import LockedError, NothingIndexedError
 from surefind.base.protocols import OnProgress, Retriever, Services
-from surefind.base.running.time_left import about
+from surefind.base.running.notes import about
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk
-from surefind.engine.search.waiting import work_of
+from surefind.engine.search.pipeline import work_of
 from surefind.engine.store.backend import Backend, Contents
 from surefind.engine.store.lock import patiently, vectors_lock
 from surefind.engine.write.writer import both

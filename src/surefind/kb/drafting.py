@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from surefind.engine.write.reading import Reading
     from surefind.kb.drafts.store import Content
     from surefind.kb.drafts.values import Base, Draft
-    from surefind.kb.gate import Gate
+    from surefind.kb.writing import Gate
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Drafts:
         published now. A new name that looks like that of another document is refused; the message names the other one
         if `access` admits to it."""
         from surefind.base.access import Access
-        from surefind.engine.store.failures import explaining
+        from surefind.engine.store.connection import explaining
         from surefind.kb.drafts.taking import check_document, check_name, check_new
 
         check_name(name)
@@ -114,7 +114,7 @@ class Drafts:
     def restore(self, version: int, author: str = "") -> Draft:
         """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
         that list, because the version had it from an earlier one, the draft is Markdown that names it."""
-        from surefind.kb.drafts.source import shown, text_name
+        from surefind.kb.drafts.taking import shown, text_name
 
         document, name, data = self.source_of(version)
         content, base = self._taken(name, data, document.id, False)
@@ -126,7 +126,7 @@ class Drafts:
     def source_of(self, version: int) -> tuple[Document, str, bytes]:
         """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
         was published from, or Markdown."""
-        from surefind.kb.drafts.source import shown, text_name
+        from surefind.kb.drafts.taking import shown, text_name
 
         document = self._shared.catalogue.versions.document(version)
         name, data = self._shared.desk.file_of(version) or (text_name(document.id), shown(document).encode())
@@ -200,7 +200,7 @@ class Drafts:
     def _commit(self, number: int, access: Access) -> str:
         """Commits a published draft to the git repository of the settings, if there is one. A failure does not undo the
         publishing: it becomes an event of the draft, and is returned."""
-        from surefind.engine.files.committing import WorkingTree
+        from surefind.engine.files.git import WorkingTree
         from surefind.kb.drafts.publishing import write_to_git
 
         settings, catalogue, desk = self._shared.settings, self._shared.catalogue, self._shared.desk
@@ -234,7 +234,7 @@ class Drafts:
 
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
-        from surefind.engine.write.cutting import cut_each
+        from surefind.engine.write.reading import cut_each
 
         layout = self._shared.settings.layout
         if layout.asks_llm:
@@ -286,8 +286,8 @@ class Drafts:
     ) -> tuple[Content, Base]:
         """Reads the file of a draft as it will be published, with this access list, if there is one. Returns it, and
         the published version."""
-        from surefind.kb.drafts.source import shown
         from surefind.kb.drafts.store import Content
+        from surefind.kb.drafts.taking import shown
 
         made, base = self._made(name, data, document, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
@@ -301,7 +301,7 @@ class Drafts:
             return completed(read(reading, name, data, document), before, keeps, acl), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:
-        from surefind.engine.store.failures import explaining
+        from surefind.engine.store.connection import explaining
         from surefind.kb.drafts.taking import base_of
         from surefind.kb.drafts.values import Base
 

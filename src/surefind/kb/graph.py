@@ -10,7 +10,7 @@ from surefind.base.spec import make
 from surefind.engine.graph.communities import Communities, communities
 from surefind.engine.graph.derive import Graph
 from surefind.engine.graph.index import GraphIndex
-from surefind.engine.graph.labels import labels
+from surefind.engine.graph.summaries import labels
 from surefind.engine.graph.view import counts
 from surefind.engine.search.reader import Searcher
 from surefind.engine.store.backends.view import LocalView

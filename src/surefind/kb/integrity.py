@@ -13,12 +13,11 @@ from functools import partial
 
 from surefind.base.disk.sealed import read_sealed
 from surefind.base.errors import StoreError, SurefindError
-from surefind.engine.inference.record import RECORD, check_record
-from surefind.engine.llm.cache import CompletionCache
+from surefind.engine.inference.folder import RECORD, check_record
+from surefind.engine.llm.chat import CompletionCache
 from surefind.engine.store import session
 from surefind.engine.store.backends.local import LocalBackend
-from surefind.engine.store.failures import damaged, explaining
-from surefind.engine.store.version import file_version
+from surefind.engine.store.connection import damaged, explaining, file_version
 from surefind.kb import KnowledgeBase
 
 _MAX_LISTED = 5
@@ -97,9 +96,9 @@ def _caches(kb: KnowledgeBase) -> str:
 
 
 def _models(kb: KnowledgeBase) -> str:
-    from surefind.engine.confidence import answering, saved
+    from surefind.engine.confidence import answering, predictor
     from surefind.engine.fuse.learned import MANIFEST, read_manifest
-    from surefind.engine.inference.manifest import FusionManifest
+    from surefind.engine.inference.provenance import FusionManifest
     from surefind.engine.llm.trained import FILE, read_prompt
 
     folder = kb.data / "models"
@@ -111,8 +110,8 @@ def _models(kb: KnowledgeBase) -> str:
             work.append(partial(check_record, path.parent))
         elif path.name == FILE:
             work.append(partial(read_prompt, path, file_version(path)))
-        elif path.name == saved.FILE:
-            work.append(partial(saved.find_calibration, folder, path.parent.name))
+        elif path.name == predictor.FILE:
+            work.append(partial(predictor.find_calibration, folder, path.parent.name))
         elif path.parent.name == answering.FOLDER:
             work.append(partial(answering.read_answering, path, file_version(path)))
     check_all(work)

@@ -24,15 +24,14 @@ from surefind.base.access import Access
 from surefind.base.errors import NotBuiltError, NothingIndexedError, SourceError, StoreError
 from surefind.base.protocols import OnProgress, Retriever
 from surefind.base.types import Document, Effort, SearchResult
-from surefind.engine.search.current import Current
-from surefind.engine.search.extent import Extent
+from surefind.engine.search.current import Current, Opening
 from surefind.engine.search.hits import PARENT
-from surefind.engine.search.opening import Opening
+from surefind.engine.search.parents import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import Searcher, check_query
 from surefind.engine.services import LocalServices
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.failures import explaining
+from surefind.engine.store.connection import explaining
 from surefind.engine.store.rows import Generation, Version
 from surefind.engine.write.layout import Layout
 from surefind.kb.drafting import Drafts
@@ -45,8 +44,8 @@ if TYPE_CHECKING:
     from surefind.base.prompts.values import Calls
     from surefind.engine.write.intake import SyncReport
     from surefind.kb.drafts.store import Desk
-    from surefind.kb.gate import Gate
     from surefind.kb.status import Status
+    from surefind.kb.writing import Gate
 
 
 class KnowledgeBase:
@@ -337,7 +336,7 @@ class KnowledgeBase:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
         time. Other writers do not wait for it. The next sync uses the result; searches notice nothing. Returns the
         names of the merged indexes."""
-        from surefind.engine.write.merge import merge
+        from surefind.engine.write.publish import merge
 
         about = str(self.settings.layout), self.settings.retrievers, self.services
         with explaining(self.data):
@@ -359,7 +358,7 @@ class KnowledgeBase:
     def changes(self, stop: Event | None = None) -> Iterator[None]:
         """Watches the sources: yields once when watching has begun, and again whenever their files have changed.
         It ends only when `stop` is set."""
-        from surefind.engine.write.watch import changes
+        from surefind.engine.write.sync import changes
 
         roots = [source.root for source in self.catalogue.sources() if not source.origin and source.root.exists()]
         if not roots:

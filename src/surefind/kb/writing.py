@@ -1,25 +1,33 @@
 """Opens the writer of a knowledge base, for the methods of `KnowledgeBase` that write and for publishing drafts.
 
 The rooms behind a write are imported when it begins, because a process that only searches does not need them.
+
+The gate between building a generation and publishing it.
+
+A gate is called with a reader of the current generation and a reader of the next one, which no search sees yet. It
+raises an error to refuse the next one. Then the writer deletes what it has built, and nothing changes for readers.
+`surefind.lab.bench.gate.ExamGate` is the gate that asks the standing exam.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefind.base.errors import UsageError
+from surefind.engine.search.current import Opening
+from surefind.engine.search.reader import Searcher
+from surefind.engine.write.writer import Writer
+from surefind.kb.settings.config import Settings
 from surefind.kb.shared import Shared
 
 if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress, Retriever
     from surefind.engine.write.layout import Layout
     from surefind.engine.write.reading import Reading
-    from surefind.engine.write.writer import Writer
-    from surefind.kb.gate import Gate
 
 
 class Writers:
@@ -41,9 +49,8 @@ class Writers:
         """Opens a writer. A `trial` commits nothing, and its readers count words over what a caller may read, whatever
         the settings say: a backend elsewhere cannot."""
         from surefind.engine.store.backends.choice import backend_of
-        from surefind.engine.store.failures import explaining
+        from surefind.engine.store.connection import explaining
         from surefind.engine.write.writer import Writer
-        from surefind.kb.gate import admission
 
         shared, settings = self._shared, self._shared.settings
         shared.check_open()
@@ -70,8 +77,8 @@ class Writers:
         if given is None and self._shared.settings.gate:
             raise UsageError(
                 "surefind.toml says gate = true, and this call has no gate. Pass "
-                "gate=surefind.lab.bench.gate.ExamGate(kb), or gate=surefind.kb.gate.always_open to publish without a "
-                "check."
+                "gate=surefind.lab.bench.gate.ExamGate(kb), or gate=surefind.kb.writing.always_open to publish without "
+                "a check."
             )
         return given
 
@@ -89,3 +96,28 @@ class Writers:
         from surefind.engine.write.cluster import ClusterReading
 
         return ClusterReading(settings.readers, settings.limits, ray, self.checkpoint)
+
+
+Gate = Callable[[Searcher, Searcher], None]
+
+
+def always_open(before: Searcher, after: Searcher) -> None:
+    """Lets every generation pass."""
+
+
+def admission(gate: Gate, settings: Settings) -> Callable[[Writer, int], None]:
+    """Returns the gate as a writer calls it, with the writer and the number of the new set of documents."""
+
+    def admit(writer: Writer, contents: int) -> None:
+        current = writer.catalogue.current()
+        if current is None or gate is always_open:
+            return
+        retrievers = settings.named(settings.pipeline).retrieve
+        for snapshot in (current.contents, contents):  # the current set lacks an index if the settings have changed
+            writer.cut(snapshot)
+            writer.build(snapshot, retrievers)
+        layout = str(writer.layout)
+        opening = Opening(writer.catalogue, writer.backend, layout, writer.services, settings.access, retrievers)
+        gate(opening.kept(current.number), opening.unpublished(contents))
+
+    return admit

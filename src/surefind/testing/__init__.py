@@ -10,14 +10,25 @@ samples (`DOCUMENTS`, `TEXTS`, `FUSER_ROWS`) by default; pass your own if a stag
 """
 
 from surefind.testing.backends import check_backend
-from surefind.testing.documents import DOCUMENTS, check_chunker, check_enricher, check_reader
-from surefind.testing.fusers import FUSER_ROWS, check_fuser
-from surefind.testing.rankings import TOLERANCE, Row, check_rankings, rankings_of
-from surefind.testing.rerankers import check_reranker
-from surefind.testing.retrievers import built, check_retriever
-from surefind.testing.stages import check_declared, check_stage
-from surefind.testing.texts import TEXTS, check_analyzer, check_embedder
-from surefind.testing.views import MemoryView
+from surefind.testing.retrievers import MemoryView, built, check_retriever
+from surefind.testing.stages import (
+    DOCUMENTS,
+    FUSER_ROWS,
+    TEXTS,
+    TOLERANCE,
+    Row,
+    check_analyzer,
+    check_chunker,
+    check_declared,
+    check_embedder,
+    check_enricher,
+    check_fuser,
+    check_rankings,
+    check_reader,
+    check_reranker,
+    check_stage,
+    rankings_of,
+)
 
 __all__ = [
     "DOCUMENTS",

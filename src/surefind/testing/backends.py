@@ -16,8 +16,7 @@ from surefind.base.protocols import Retriever, Services
 from surefind.base.types import PAD, Chunk, Document, Query, Rankings
 from surefind.engine.store.backend import Backend, Contents, Delta, View
 from surefind.engine.store.catalogue import Catalogue
-from surefind.testing._rule import rule
-from surefind.testing.rankings import check_rankings
+from surefind.testing.stages import check_rankings, rule
 
 LAYOUT = "whole + headings"
 OWNER, PUBLIC = Access.owner(), Access.public()

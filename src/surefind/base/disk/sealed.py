@@ -5,18 +5,104 @@
     check_files(folder, data["files"])
 
 Every failure is a `ValueError`, as that of `json.loads` is. The caller knows what the file was for.
+
+Replaces a file or a folder in one step: whoever reads it, at any time, sees the old one or the new one, and never a
+part.
+
+Frozen dataclasses as JSON: one function writes them, one reads them and checks every field.
+
+    data = to_json(report)
+    report = from_json(BenchReport, data)
+
+The keys are the names of the fields, in their order. A field with the default None is left out while it is None, and
+may be missing; every other field must be there. Keys that are no field are ignored. Every failure is a `ValueError`
+that names the field.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import secrets
+import shutil
 import zlib
 from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from surefind.base.disk.replacing import write_file
+
+def write_file(path: Path, data: bytes | str, *, private: bool = False, durable: bool = True) -> None:
+    """Puts a file in the place of the one that is there, if any; another name of that one keeps its content.
+
+    The new file has the permissions of the old one. With `private`, only its owner may read it. It survives a machine
+    that stops, unless it need not be `durable`, as in a cache. If it cannot be written, the old one stays."""
+    aside = path.with_name(f".{secrets.token_hex(8)}.writing")
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data.encode() if isinstance(data, str) else data)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        if not private and path.exists():
+            shutil.copymode(path, aside)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def replace_folder(made: Path, place: Path) -> None:
+    """Moves a folder, which was made beside it, into the place of the one that is there, if any."""
+    old = place.with_name(f".{place.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if place.exists():
+        place.rename(old)
+    made.rename(place)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+Record = TypeVar("Record")
+_LEAVES = frozenset([str, bool, int, float, type(None)])
+
+
+def to_json(value: Any) -> Any:
+    """Returns records, and all that they hold, as dictionaries, lists, texts and numbers."""
+    kind: Any = type(value)
+    if kind in _LEAVES:
+        return value
+    if kind is tuple or kind is list:
+        return list(value) if _LEAVES.issuperset(map(type, value)) else [to_json(held) for held in value]
+    if is_dataclass(kind):
+        record: Any = kind
+        made = ((name, left_out, getattr(value, name)) for name, left_out in _written(record))
+        return {name: to_json(held) for name, left_out, held in made if held is not None or not left_out}
+    if isinstance(value, Mapping):
+        return {key: to_json(held) for key, held in value.items()}
+    if isinstance(value, float | int | str):  # a number of numpy
+        return value
+    raise TypeError(f"{kind.__name__} has no form in JSON")
+
+
+def from_json(kind: type[Record], data: Any) -> Record:
+    """Returns the record of a class that `to_json` wrote. Raises `ValueError` if a field is missing or of another
+    type."""
+    import msgspec  # 12 ms, and a search reads no record
+
+    try:
+        record: Record = msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
+    return record
+
+
+@cache
+def _written(kind: Any) -> tuple[tuple[str, bool], ...]:
+    """The fields of a record, and whether each is left out while it is None."""
+    return tuple((field.name, field.default is None) for field in fields(kind))
+
 
 _KEY = "checksum"
 _PART = 1 << 20

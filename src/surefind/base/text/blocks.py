@@ -1,15 +1,25 @@
-"""The block structure of a Markdown text as character spans: headings, paragraphs, lists, tables, code."""
+"""The block structure of a Markdown text as character spans: headings, paragraphs, lists, tables, code.
+
+Splits a document into sections: each heading with the text up to the next heading.
+
+Finds the location of a passage in its source: `page 3`, `pages 3-4`, `sheet Q2`, or lines.
+
+Links between documents: the path that a link leads to, and the anchor of a heading.
+"""
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Any
 
-from surefind.base.text.sentences import sentence_spans
+from surefind.base.text.words import sentence_spans
+from surefind.base.types import Document, Place
 
 Span = tuple[int, int]
 _BLANK_LINES = re.compile(r"\n\s*\n")
@@ -149,3 +159,121 @@ def _parts(text: str, lines: list[int], tokens: list[Any], start: int, end: int)
         yield from pairwise([start, *inside, end])
     else:
         yield from sentence_spans(text, start, end)
+
+
+_NUMBERED = re.compile(r"(.*?)s? (\d+)(?:-(\d+))?")
+
+
+def location(places: Sequence[Place], start: int, end: int) -> str:
+    """The location of the characters from `start` to `end`; empty if the source has no places."""
+    starts = [place.start for place in places]
+    first, last = bisect_right(starts, start) - 1, bisect_right(starts, end - 1) - 1
+    if last < 0:
+        return ""
+    return _joined(places[max(first, 0)].name, places[last].name)
+
+
+def line_mark(places: Sequence[Place], at: int) -> Place | None:
+    """The last place at or before a character, if it records a line; lines are counted from there."""
+    index = bisect_right(places, at, key=lambda place: place.start) - 1
+    return places[index] if index >= 0 and places[index].line else None
+
+
+def line_of(places: Sequence[Place], at: int, text: str, start: int) -> int:
+    """The line of the source file at character `at`; 0 if it is not recorded. `text` is the document's text from
+    character `start` on, which may not lie after the character's `line_mark`."""
+    mark = line_mark(places, at)
+    return mark.line + text.count("\n", mark.start - start, at - start) if mark else 0
+
+
+def _joined(first: str, last: str) -> str:
+    if first == last:
+        return first
+    a, b = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    if a and b and a.group(1) == b.group(1):
+        return f"{a.group(1)}s {a.group(2)}-{b.group(3) or b.group(2)}"
+    return f"{first} to {last}"
+
+
+_SCHEME = re.compile(r"(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
+_SUFFIX = re.compile(r"(?:\.(?:md|markdown|mdx|html?|erb|rst|txt)){1,4}$", re.IGNORECASE)
+_MAX_FOLDERS = 20
+"""Folders above a document that may be the root of its site."""
+_NOT_SLUG = re.compile(r"[^\w\- ]+")
+
+
+def linked_path(document: str, target: str) -> str:
+    """Resolves a link without its `#anchor`: `../sops/a.md` in `faq/b.md` is `sops/a.md`; without a path it is the
+    document itself. Empty for a URL."""
+    if not target:
+        return document
+    if _SCHEME.match(target):
+        return ""
+    path = target.lstrip("/") if target.startswith("/") else posixpath.join(posixpath.dirname(document), target)
+    return posixpath.normpath(path)
+
+
+def site_paths(document: str, target: str) -> Iterator[str]:
+    """Yields the paths that a link in a site's document may mean: beside the document, below each folder above it (a
+    site's root is often `docs/` or `content/en/`), and, last, below the document's own address."""
+    path = linked_path(document, target)
+    if not path:
+        return
+    yield path
+    if not target:
+        return
+    folder = posixpath.dirname(document)
+    for _ in range(_MAX_FOLDERS):
+        if not folder:
+            break
+        yield posixpath.normpath(posixpath.join(folder, target.lstrip("/")))
+        folder = posixpath.dirname(folder)
+    if not target.startswith("/"):
+        yield posixpath.normpath(target)
+        yield posixpath.normpath(posixpath.join(without_suffix(document), target))
+
+
+def without_suffix(path: str) -> str:
+    """Returns a path without the endings of a document: a page may be linked as eod.md, eod.html or eod."""
+    return _SUFFIX.sub("", path)
+
+
+def slug(heading: str) -> str:
+    """Returns the anchor of a heading, as most programs make it: `Cut-off times` is `cut-off-times`."""
+    return _NOT_SLUG.sub("", heading.lower()).strip().replace(" ", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and its text. `path` holds the headings above it and its own; `body` is where the text after the
+    heading starts."""
+
+    path: tuple[str, ...]
+    start: int
+    body: int
+    end: int
+    sentences: tuple[Span, ...] = ()
+    """The sentences of the section's paragraphs."""
+
+    @property
+    def title(self) -> str:
+        return self.path[-1] if self.path else ""
+
+
+def sections(document: Document) -> list[Section]:
+    """The sections of a document, in order; text before the first heading is a section with an empty path."""
+    trail: list[tuple[int, str]] = []
+    runs: list[tuple[tuple[str, ...], list[Block]]] = []
+    for block in structure(document.text, document.format):
+        if block.level:
+            trail = [step for step in trail if step[0] < block.level] + [(block.level, block.title)]
+        if block.level or not runs:
+            runs.append((tuple(title for _, title in trail), []))
+        runs[-1][1].append(block)
+    return [_section(path, run) for path, run in runs]
+
+
+def _section(path: tuple[str, ...], run: list[Block]) -> Section:
+    first, last = run[0], run[-1]
+    sentences = tuple(sentence for block in run if block.prose for sentence in block.parts)
+    return Section(path, first.start, first.end if first.level else first.start, last.end, sentences)

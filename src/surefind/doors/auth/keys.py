@@ -4,6 +4,12 @@
 
 A secret of 256 random bits cannot be guessed, so one round of SHA-256 is enough, and a check costs microseconds. The
 comparison takes the same time for a right and a wrong secret, and for an unknown id.
+
+The first key of a knowledge base, made on a page.
+
+Every user of the machine can call a server without keys, so nobody may make the first key there without a proof. The
+proof is a link that `surefind serve` prints in its terminal. It works once, for a day, and only while
+there is no key. The server holds a hash of its token, in memory.
 """
 
 from __future__ import annotations
@@ -19,13 +25,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from surefind.base.access import checked_name
+from surefind.base.access import EVERYTHING, checked_name
 from surefind.base.disk.folders import private_folder
 from surefind.base.disk.sealed import read_sealed, write_sealed
-from surefind.base.errors import StoreError, UsageError
-from surefind.doors.auth.caller import TOKEN, Caller, NotAuthenticatedError, scopes_of
+from surefind.base.errors import ForbiddenError, StoreError, UsageError
+from surefind.doors.auth.caller import TOKEN, Caller, NotAuthenticatedError, UnwritableError, scopes_of
+from surefind.engine.store.connection import file_version
 from surefind.engine.store.lock import keys_lock
-from surefind.engine.store.version import file_version
 
 FILE = "keys.json"
 _FORMAT = 1
@@ -162,3 +168,49 @@ class Keys:
 
 def _hash(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+LASTS = 24 * 3600
+"""Seconds that the link works."""
+PATH = "/first-key"
+_AGAIN = "Start the server again for a new one, or run: surefind keys create NAME --scope admin --as '*'."
+
+
+class FirstKey:
+    """The link of one server to the page that makes the first key."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._hash = ""
+        self._ends = 0.0
+
+    def link(self) -> str:
+        """Returns the path of the link, which is stored nowhere. Earlier ones stop working."""
+        token = secrets.token_urlsafe(32)
+        self._hash, self._ends = _hash_of_token(token), time.monotonic() + LASTS
+        return f"{PATH}?token={token}"
+
+    def check(self, token: str) -> None:
+        """Raises `ForbiddenError` if a token is not that of the link, or comes too late."""
+        same = hmac.compare_digest(_hash_of_token(token), self._hash or _hash_of_token(""))
+        if not token or not same or not self._hash:
+            wrong = "This link is not the one" if token else "Open the link"
+            raise ForbiddenError(f"{wrong} that the server printed when it started. {_AGAIN}")
+        if time.monotonic() >= self._ends:
+            raise ForbiddenError(f"This link worked for {LASTS // 3600} hours. {_AGAIN}")
+        if self._keys.any():
+            raise ForbiddenError("There is a key already, so this link makes none. Sign in with a key.")
+
+    def create(self, token: str, name: str) -> tuple[Key, str]:
+        """Makes the key of the owner. Returns it with its text form. The link stops working."""
+        self.check(token)
+        try:
+            made = self._keys.create(name, ["admin"], [EVERYTHING], first=True)
+        except OSError as error:
+            raise UnwritableError("The key cannot be made", error) from error
+        self._hash = ""
+        return made
+
+
+def _hash_of_token(token: str) -> str:
+    return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -1,4 +1,4 @@
-"""The command line, with one file per command. Heavy imports happen inside the commands, so that help stays fast."""
+"""The command line, a file for each group of commands. Heavy imports stand inside commands, so that help stays fast."""
 
 from __future__ import annotations
 
@@ -15,12 +15,17 @@ import typer
 from surefind import __version__
 from surefind.base.errors import SurefindError, closest
 from surefind.doors.cli import _complete
-from surefind.doors.cli._common import print_json
-from surefind.doors.cli._groups import GROUPS, CommandGroup
-from surefind.doors.failing import INTERRUPTED, explained, leave
-from surefind.doors.terminal import clean_streams
+from surefind.doors.cli._common import GROUPS, CommandGroup, print_json
+from surefind.doors.terminal import INTERRUPTED, clean_streams, explained, leave
 
-_ALSO = {"diff": "history", "rollback": "history"}
+_ALSO = {
+    **dict.fromkeys(("diff", "rollback", "drift"), "history"),
+    **dict.fromkeys(("ask", "open", "show"), "search"),
+    **dict.fromkeys(("keys", "trust"), "access"),
+    **dict.fromkeys(("status", "llm"), "doctor"),
+    "init": "use",
+    "mcp": "serve",
+}
 """Commands that are in the module of another one."""
 _COMMANDS = tuple(name for names in GROUPS.values() for name in names if name not in _ALSO)
 """The modules of the commands."""

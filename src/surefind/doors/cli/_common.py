@@ -1,4 +1,11 @@
-"""Code shared by commands: options, the console, JSON output, progress bars."""
+"""Code shared by commands: options, the console, JSON output, progress bars.
+
+Asks before money is spent: prints the quote, asks for confirmation, sets the budget.
+
+The commands in groups, as `surefind --help` lists them.
+
+Advises users whose documents are not in English to choose another encoder.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from surefind.base.disk.folders import nearest
-from surefind.base.errors import StoreError
-from surefind.doors.plain import plain
+from surefind.base.errors import StoreError, UsageError
+from surefind.doors.events import plain
 from surefind.doors.terminal import clean_streams, escaped, screen
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from surefind.base.prompts.values import Calls
     from surefind.base.protocols import OnProgress
     from surefind.engine.write.intake import Problem
     from surefind.kb import KnowledgeBase
@@ -108,7 +117,7 @@ def progress(quiet: bool = False) -> Iterator[OnProgress | None]:
     plain lines on stderr even if `quiet`, because logs need them and JSON goes to stdout."""
     shown = console(stderr=True)
     if not shown.is_terminal:
-        from surefind.doors.progress import ProgressLog
+        from surefind.doors.events import ProgressLog
 
         with ProgressLog(lambda event: typer.echo(str(event), err=True)) as log:
             yield log.report
@@ -151,3 +160,95 @@ def asking() -> Iterator[None]:
 
 def megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
+
+
+GROUPS = {
+    "Search": ("search", "ask", "show", "open"),
+    "Measure": ("bench", "drift", "exam", "tune", "calibrate", "study", "train", "use", "llm"),
+    "Documents": ("init", "sync", "status", "access", "draft", "history", "diff", "rollback", "graph"),
+    "Serve": ("serve", "mcp", "keys", "trust"),
+    "More": ("demo", "doctor", "help"),
+}
+_WHOLE = 1000
+"""Characters of a summary: more than any has, so that none is cut off."""
+
+
+class CommandGroup(TyperGroup):
+    """Lists commands with their whole summaries: those of the program in groups, those of a command in one list."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        names = self.list_commands(ctx)
+        sections = GROUPS if ctx.parent is None else {"Commands": names}
+        for title, members in sections.items():
+            shown = [(name, self.get_command(ctx, name)) for name in members if name in names]
+            with formatter.section(title):
+                formatter.write_dl([(name, command.get_short_help_str(_WHOLE)) for name, command in shown if command])
+
+
+def command_group(summary: str) -> typer.Typer:
+    """Makes a command that has commands of its own."""
+    return typer.Typer(help=summary, no_args_is_help=True, cls=CommandGroup)
+
+
+_SAMPLE = 100
+"""Passages from which the language is guessed."""
+_BUNDLED = "minilm"
+
+
+def advice(base: KnowledgeBase) -> str:
+    """Returns advice if the English encoder is used on documents that are not English; else an empty string."""
+    from surefind.base.access import Access
+    from surefind.lab.exam.overlap import is_english
+
+    if not any(_BUNDLED in str(pipeline) for pipeline in base.settings.pipelines.values()):
+        return ""
+    view = base.reader().view
+    ids = view.spans().ids[:: max(1, len(view) // _SAMPLE)].tolist()
+    if is_english(chunk.text for chunk in view.chunks(ids, Access.owner())):
+        return ""
+    return (
+        f"Most documents here are not in English, the only language of the bundled encoder ({_BUNDLED}): bm25 still "
+        "matches words, but dense barely captures meaning. A multilingual encoder is one line in surefind.toml: see "
+        "surefind help embedding-models."
+    )
+
+
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", help="The most dollars to spend on language models.", show_default="[llm] budget"),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Accept the quoted cost without asking.")]
+
+
+def agree(
+    kb: KnowledgeBase,
+    calls: Sequence[Calls],
+    budget: float | None,
+    yes: bool,
+    quiet: bool = False,
+    bounded: bool = True,
+) -> None:
+    """Sets the budget, prints what the calls will cost, and asks for confirmation if they cost anything. If not
+    `bounded`, the quote is an estimate, not a limit: the model may be asked again when its answers are unusable."""
+    from surefind.base.prompts.values import money
+    from surefind.engine.llm.models import quote
+
+    if budget is not None:
+        if budget < 0:
+            raise UsageError(f"--budget must be 0 or more dollars, not {budget}.")
+        kb.services.llm.meter.limit = budget
+    if not calls:
+        return
+    quoted = quote(kb.services.llm, calls)
+    limit = kb.services.llm.meter.limit
+    line = f"{quoted}" + ("" if limit is None else f"; the budget is {money(limit)}")
+    if not quiet:
+        typer.echo(f"{'At most' if bounded else 'About'} {line}; cached answers are free.", err=True)
+    if not quoted.costs or yes:
+        return
+    if quiet or not sys.stdin.isatty():
+        raise UsageError(f"This may cost money: {line}. Add --yes to continue.")
+    with asking():
+        go_on = typer.confirm("Continue?", err=True)
+    if not go_on:
+        raise typer.Abort

@@ -12,7 +12,6 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from surefind.base.disk.folders import DATA_FOLDER, FILE_NAME, nearest
 from surefind.base.errors import StoreError
@@ -57,22 +56,18 @@ def exams() -> list[str]:
 
 
 def presets() -> list[str]:
-    from surefind.lab.bench import presets as files
+    from surefind.lab.bench.presets import PRESETS
 
-    return _modules(files)
+    return sorted(PRESETS)
 
 
 def studies() -> list[str]:
-    from surefind.lab.study import studies as files
-
-    return _modules(files)
-
-
-def _modules(package: ModuleType) -> list[str]:
-    """The names of the modules of a package, written as commands take them."""
+    """The names of the modules of studies, written as commands take them."""
     import pkgutil
 
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(package.__path__))
+    from surefind.lab.study import studies as files
+
+    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(files.__path__))
 
 
 def stages(kind: str) -> Callable[[], list[str]]:

@@ -13,9 +13,8 @@ from rich.text import Text
 from surefind.base.running.notes import FELL_BACK
 from surefind.base.types import Hit, SearchResult, TraceEntry
 from surefind.doors.cli._common import console
-from surefind.doors.markup import without_markup
-from surefind.doors.words import pieces, sought
-from surefind.engine.search.waiting import waiting_text
+from surefind.doors.words import pieces, sought, without_markup
+from surefind.engine.search.pipeline import waiting_text
 
 _SNIPPET = 320
 """Characters in a snippet."""

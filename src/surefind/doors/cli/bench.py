@@ -1,9 +1,12 @@
-"""`surefind bench`: measures which configuration is best for these documents, by how much, and how sure we are."""
+"""`surefind bench`: measures which configuration is best for these documents, by how much, and how sure we are.
+
+`surefind bench --answers`: how good the quotes of `surefind ask` are.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -11,24 +14,115 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from surefind.base.errors import UsageError
+from surefind.base.errors import ExamError, QueryError, UsageError
 from surefind.doors.cli import _complete
-from surefind.doors.cli._adopt import adopt_recommended, say_how_to_adopt, show_adopted
-from surefind.doors.cli._answers import bench_answers, check_options
-from surefind.doors.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
-from surefind.doors.cli._money import Budget, Yes, agree
+from surefind.doors.cli._common import (
+    HERE,
+    Budget,
+    Folder,
+    Json,
+    Yes,
+    agree,
+    console,
+    print_json,
+    progress,
+    tell_problems,
+)
 from surefind.doors.cli.search import Depth, Fuse, Rerank, Retrieve, choose
+from surefind.doors.cli.use import adopt_recommended, say_how_to_adopt, show_adopted
 
 if TYPE_CHECKING:
     from surefind.base.access import Access
     from surefind.base.prompts.values import Calls
     from surefind.base.protocols import OnProgress
     from surefind.kb import KnowledgeBase
-    from surefind.lab.bench.adopting import Adoption
+    from surefind.lab.bench.answers import AnswersReport
+    from surefind.lab.bench.names import Adoption
     from surefind.lab.bench.plan import Plan
     from surefind.lab.bench.run import Finished
     from surefind.lab.exam.model import Exam
     from surefind.lab.fitness.kinds import Need
+
+_HEAD, _COLUMN = 26, 24
+"""The width of the names of figures, and of a column of figures."""
+
+
+def check_options(answers: bool, unanswerable: Path | None, others: Mapping[str, object]) -> None:
+    """Refuses options that do not go together. `others` are those that --answers does not take."""
+    if unanswerable and not answers:
+        raise UsageError("--unanswerable is for --answers. Add --answers, or leave it out.")
+    wrong = [option for option, value in others.items() if value]
+    if answers and wrong:
+        raise UsageError(f"--answers measures what `surefind ask` quotes, and {wrong[0]} is not for it. Leave one out.")
+
+
+def bench_answers(
+    kb: Path,
+    plans: Callable[[KnowledgeBase], list[Plan]],
+    unanswerable: Path | None,
+    out: Path | None,
+    command: str,
+    as_json: bool,
+) -> None:
+    from surefind.base.disk.sealed import to_json
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.bench.answers import measure_answers, write_answers
+    from surefind.lab.bench.saved import report_folder
+
+    without = questions_of(unanswerable) if unanswerable else []
+    reports: list[tuple[AnswersReport, Path]] = []
+    with progress(quiet=as_json) as report, KnowledgeBase.open(kb) as base:
+        tell_problems(base)
+        planned = plans(base)
+        for plan in planned:
+            made = measure_answers(base, plan, without, command, report)
+            folder = out / plan.exam.name if out and len(planned) > 1 else out
+            page = write_answers(made, folder or report_folder(base.data, made.exam.name, made.created))
+            reports.append((made, page))
+    if as_json:
+        shown = [{**to_json(made), "page": str(page)} for made, page in reports]
+        print_json(shown[0] if len(shown) == 1 else {"reports": shown})
+        return
+    for made, page in reports:
+        _show_answers(made, page)
+
+
+def questions_of(path: Path) -> list[str]:
+    """The questions of a file, each once. Raises an error if there are none, or one is too long to be asked."""
+    from surefind.engine.search.reader import check_query
+    from surefind.lab.exam.formats.questions import read_questions
+
+    questions = list(dict.fromkeys(text.strip() for text in read_questions(path) if text.strip()))
+    if not questions:
+        raise ExamError(f"{path} has no questions. Write one a line.")
+    for number, text in enumerate(questions, 1):
+        try:
+            check_query(text, 1)
+        except QueryError as error:
+            raise ExamError(f"Question {number} of {path} cannot be asked. {error}") from None
+    return questions
+
+
+def _show_answers(made: AnswersReport, page: Path) -> None:
+    """Prints a row for each figure and a column for each pipeline, in as many tables as the screen needs."""
+    from rich.table import Table
+
+    from surefind.lab.bench.answers import LEGEND, about, cells, heads, row_name
+
+    screen, rows = console(), made.ordered
+    typer.echo(about(made))
+    fit = max(1, (screen.width - _HEAD) // _COLUMN)
+    for at in range(0, len(rows), fit):
+        part = rows[at : at + fit]
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("", no_wrap=True)
+        for row in part:
+            table.add_column(row_name(row), justify="right", overflow="fold")
+        for figures in zip(heads(made), *(cells(made, row) for row in part), strict=True):
+            table.add_row(*figures)
+        screen.print(table)
+    typer.echo(LEGEND)
+    typer.echo(f"Report: {page}")
 
 
 def register(app: typer.Typer) -> None:
@@ -149,8 +243,8 @@ def bench(
     from surefind.kb import KnowledgeBase
     from surefind.kb.settings.config import FILE_NAME
     from surefind.kb.settings.file import check_writable
-    from surefind.lab.bench.check import check_report, read_baseline, save_baseline
-    from surefind.lab.bench.comparing import compared, plan_for
+    from surefind.lab.bench.gate import check_report, read_baseline, save_baseline
+    from surefind.lab.bench.names import compared, plan_for
     from surefind.lab.bench.run import beir_base
     from surefind.lab.fitness.check import check_calls, require_fit
 
@@ -257,13 +351,13 @@ def _quote(kb: KnowledgeBase, plan: Plan) -> dict[str, Any]:
 
 
 def _calls(kb: KnowledgeBase, plans: list[Plan]) -> list[Calls]:
-    from surefind.lab.bench.llm_calls import llm_calls
+    from surefind.lab.bench.cost import llm_calls
 
     return [calls for plan in plans for calls in llm_calls(kb, plan)]
 
 
 def _needs(kb: KnowledgeBase, plans: list[Plan]) -> list[Need]:
-    from surefind.lab.bench.llm_calls import plan_needs
+    from surefind.lab.bench.cost import plan_needs
 
     return list(dict.fromkeys(need for plan in plans for need in plan_needs(kb, plan)))
 
@@ -299,7 +393,7 @@ def _show(
 ) -> None:
     """Prints the reports and the outcome of the check. The table is printed before `adopt`, which may fail."""
     if as_json:
-        from surefind.base.disk.records import to_json
+        from surefind.base.disk.sealed import to_json
 
         more = {"check": {"failed": outcome.failed, "rows": outcome.rows}} if outcome else {}
         more |= {"adopted": to_json(adopt())} if adopt else {}

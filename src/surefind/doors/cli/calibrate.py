@@ -1,4 +1,7 @@
-"""`surefind calibrate`: how sure searches are, or the confidence from which on questions need not be reranked."""
+"""`surefind calibrate`: how sure searches are, or the confidence from which on questions need not be reranked.
+
+`surefind calibrate confidence`: fits how sure searches are on an exam, and shows how well it holds.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,25 @@ import typer
 
 from surefind.base.errors import UsageError
 from surefind.doors.cli import _complete
-from surefind.doors.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
-from surefind.doors.cli._money import Budget, Yes, agree
+from surefind.doors.cli._common import (
+    HERE,
+    Budget,
+    Folder,
+    Json,
+    Yes,
+    agree,
+    console,
+    print_json,
+    progress,
+    tell_problems,
+)
 
 if TYPE_CHECKING:
     from surefind.engine.confidence.measures import When
     from surefind.engine.search.pipeline import Pipeline
     from surefind.kb import KnowledgeBase
-    from surefind.lab.calibrate.report import SkipResult, ThresholdReport
+    from surefind.lab.calibrate.report import ConfidenceReport, SkipResult, ThresholdReport
+    from surefind.lab.exam.model import Exam
     from surefind.lab.measure.thresholds import Rule
 
 
@@ -110,25 +124,22 @@ def calibrate(
     other, and saved with the knowledge base: use it as `conditional(stage=STAGE, calibrated=NAME)`. It is refused once
     the documents change.
     """
-    from surefind.doors.cli import _confidence
-
-    if stage == _confidence.NAME:
+    if stage == NAME:
         others = {"--confidence": confidence != 0.95, "--most-skipped": most != 1.0, "--rule": rule != "sequence"}
         others |= {"--when": when != "predicted", "--measure": measure != "nDCG@10", "--name": bool(name)}
         _refuse([option for option, given in others.items() if given], "is for rerankers, not for confidence")
-        _confidence.calibrate_confidence(kb, exam, pipeline, success, unanswerable, beta, (budget, yes), as_json)
+        calibrate_confidence(kb, exam, pipeline, success, unanswerable, beta, (budget, yes), as_json)
         return
     _refuse(["--unanswerable"] if unanswerable else [], "is for confidence, not for rerankers")
     from surefind.kb import KnowledgeBase
-    from surefind.lab.bench.llm_calls import llm_calls
-    from surefind.lab.calibrate.evidence import plan_of
+    from surefind.lab.bench.cost import llm_calls
     from surefind.lab.calibrate.run import calibrate as run
-    from surefind.lab.calibrate.run import check_options, success_of
-    from surefind.lab.measure.names import parse_measure
+    from surefind.lab.calibrate.run import check_options, plan_of, success_of
+    from surefind.lab.measure.ranks import parse_measure
 
     with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
         tell_problems(base)
-        questions = _confidence.exam_of(base, exam)
+        questions = exam_of(base, exam)
         name = name or f"{stage.partition('(')[0]}-{questions.name}"
         check_options(name, when, beta, confidence, most, rule)
         wanted = parse_measure(success) if success else success_of(questions)
@@ -136,7 +147,7 @@ def calibrate(
         agree(base, llm_calls(base, plan), budget, yes, as_json)
         made = run(base, plan, name, cast("When", when), beta, confidence, most, report, cast("Rule", rule))
     if as_json:
-        from surefind.base.disk.records import to_json
+        from surefind.base.disk.sealed import to_json
 
         print_json(to_json(made))
     else:
@@ -222,3 +233,90 @@ def _success(held_out: SkipResult) -> str:
 
 def _kept(held_out: SkipResult) -> str:
     return "–" if held_out.gain_kept is None else f"{held_out.gain_kept:.0%}"
+
+
+NAME = "confidence"
+"""What `surefind calibrate` calibrates besides rerankers."""
+
+
+def calibrate_confidence(
+    kb: Path,
+    exam: str,
+    pipeline: str,
+    success: str,
+    unanswerable: Path | None,
+    target: float,
+    money: tuple[float | None, bool],
+    as_json: bool,
+) -> None:
+    from surefind.base.disk.sealed import to_json
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.bench.cost import llm_calls
+    from surefind.lab.bench.plan import from_texts
+    from surefind.lab.calibrate import confidence
+    from surefind.lab.calibrate.report import render
+    from surefind.lab.calibrate.run import success_of
+    from surefind.lab.exam.formats.questions import read_questions
+    from surefind.lab.measure.ranks import parse_measure
+
+    without = list(dict.fromkeys(read_questions(unanswerable))) if unanswerable else []
+    with KnowledgeBase.open(kb) as base, progress(quiet=as_json) as report:
+        tell_problems(base)
+        questions = exam_of(base, exam)
+        chosen = from_texts([pipeline or base.settings.pipeline], base.settings.known)[0].pipeline
+        wanted = parse_measure(success) if success else success_of(questions, 1)
+        plan = confidence.plan_of(chosen, questions, wanted)
+        agree(base, llm_calls(base, plan) * 2, *money, as_json)
+        made, file = confidence.calibrate_confidence(base, plan, without, target, report)
+    page = file.with_suffix(".html")
+    page.write_text(render(made), encoding="utf-8")
+    if as_json:
+        print_json({**to_json(made), "file": str(file)})
+    else:
+        _show_confidence(made, page)
+
+
+def exam_of(base: KnowledgeBase, name: str) -> Exam:
+    """The named exam; without a name, the standing one."""
+    from surefind.doors.cli.train import load_exam
+    from surefind.lab.bench.drift import standing_exam
+
+    return load_exam(base.folder, name) if name else standing_exam(base, base.reader())
+
+
+def _show_confidence(made: ConfidenceReport, page: Path) -> None:
+    from rich.table import Table
+
+    from surefind.lab.calibrate.report import sentence
+
+    counts = made.questions
+    typer.echo(
+        f"{made.exam.name}: {counts.exam} questions, and {counts.unanswerable} that no document answers. "
+        f"The first hit is right for {made.right:.0%} of those with an answer ({made.success})."
+    )
+    table = Table(box=None, pad_edge=False)
+    table.add_column("held-out questions")
+    for heading in ("calibration error", "of a perfect one", "Brier", "AUC"):
+        table.add_column(heading, justify="right")
+    for name, measured in (("calibrated", made.held_out), ("built-in", made.builtin)):
+        auc = "–" if measured.auc is None else f"{measured.auc:.3f}"
+        table.add_row(name, f"{measured.error:.3f}", f"{measured.error_by_chance:.3f}", f"{measured.brier:.3f}", auc)
+    console().print(table)
+    typer.echo(sentence(made))
+    typer.echo(
+        f"What changed: for the questions with an answer, searches were {made.mean.builtin:.2f} sure on average, "
+        f"and are {made.mean.held_out:.2f} sure now; {made.right:.2f} of their first hits are right."
+    )
+    typer.echo(_proposal(made))
+    typer.echo(f"Searches with this pipeline use it from now on. Reliability diagram: {page}")
+
+
+def _proposal(made: ConfidenceReport) -> str:
+    proposed = made.proposed
+    if proposed is None:
+        return "No min_confidence makes as many of the shown first hits right as --beta wants."
+    return (
+        f"With min_confidence = {proposed.min_confidence:g}, {proposed.target:.0%} of the shown first hits are right "
+        f"on these questions: it hides {proposed.right_hidden:.0%} of the right ones and shows "
+        f"{proposed.wrong_shown:.0%} of the wrong ones."
+    )

@@ -1,4 +1,8 @@
-"""`surefind demo`: sync, search and benchmark on the bundled sample."""
+"""`surefind demo`: sync, search and benchmark on the bundled sample.
+
+Finds the bundled sample: the documents of a fictional credit union, questions about them, and the vectors of their
+passages, which take a minute to compute.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from surefind.base.errors import MissingPartError
 from surefind.doors.cli._common import Json, console, print_json, progress
-from surefind.doors.cli._gate import CliGate
+from surefind.doors.cli.sync import CliGate
 
 if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
@@ -38,7 +43,6 @@ def demo(
     from surefind.base.access import Access
     from surefind.doors.cli import _hits, sync
     from surefind.kb import KnowledgeBase
-    from surefind.kb.sample import sample_folder, sample_vectors
     from surefind.kb.settings.config import FILE_NAME, TEMPLATE
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,13 +84,12 @@ def _benchmark(base: KnowledgeBase, report: OnProgress | None) -> dict[str, tupl
     import shlex
 
     from surefind.base.access import Access
-    from surefind.kb.sample import sample_questions
-    from surefind.lab.bench.comparing import compared, plan_for
     from surefind.lab.bench.files import write_files
+    from surefind.lab.bench.names import compared, plan_for
     from surefind.lab.bench.run import known_item_exam, run_bench
     from surefind.lab.bench.saved import REPORTS
+    from surefind.lab.exam.formats.library import Library
     from surefind.lab.exam.formats.table import read_table
-    from surefind.lab.exam.library import Library
     from surefind.lab.exam.store import ExamStore
 
     what = compared(base, None, [], [], [])
@@ -126,3 +129,40 @@ def _show(folder: Path, reports: dict[str, tuple[BenchReport, Path]]) -> None:
         f"\nOr use your own documents, in any folder:\n"
         f'  surefind sync path/to/docs && surefind search "your question" && surefind bench'
     )
+
+
+_PACKAGED = Path(__file__).parents[2] / "sample"
+_CLONE = Path(__file__).parents[4] / "examples"
+VECTORS = "vectors.npz"
+"""The name of the file of vectors, beside the questions."""
+ENCODERS = ("minilm", "arctic")
+
+
+def sample_folder() -> Path:
+    """Returns the folder of the sample documents: in the installed package, or in examples/ of a clone."""
+    for root in (_PACKAGED, _CLONE):
+        if (root / "quillhaven").is_dir():
+            return root / "quillhaven"
+    raise MissingPartError("The sample is not part of this installation. Reinstall Surefind, or clone its repository.")
+
+
+def sample_questions() -> Path:
+    """Returns the file of the sample questions."""
+    return sample_folder().parent / "questions.jsonl"
+
+
+def sample_vectors(*encoders: str) -> list[tuple[bytes, bytes]]:
+    """Returns the vectors of the sample's passages as rows of the vector cache; none if the file is missing.
+
+    They are those of the bundled encoders, or of the named ones, in the default layout (`scripts/sample_vectors.py`). A
+    row's key is a hash of the encoder and the text, so where one of them has changed, the vector is computed as for any
+    other document.
+    """
+    from surefind.base.disk.arrays import read_archive
+
+    path = sample_folder().parent / VECTORS
+    if not path.is_file():
+        return []
+    kept = read_archive(path)
+    pairs = [(kept[f"{name}_keys"], kept[f"{name}_vectors"]) for name in encoders or ENCODERS]
+    return [(key.tobytes(), vector.tobytes()) for keys, rows in pairs for key, vector in zip(keys, rows, strict=True)]

@@ -1,4 +1,9 @@
-"""`surefind doctor`: checks that everything is installed and works."""
+"""`surefind doctor`: checks that everything is installed and works.
+
+`surefind status`: shows what is in the knowledge base.
+
+`surefind llm check`: whether a language model is fit for the steps that use one.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +17,24 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from surefind.base.errors import NothingIndexedError, SurefindError
-from surefind.doors.cli._common import HERE, Folder, Json, megabytes, print_json
+from surefind.doors.cli._common import (
+    HERE,
+    LEFT_TO_OWNER,
+    Budget,
+    Folder,
+    Json,
+    Yes,
+    agree,
+    command_group,
+    list_problems,
+    megabytes,
+    print_json,
+    progress,
+)
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
+    from surefind.kb.status import Status
     from surefind.lab.fitness.kinds import StepKind
 
 _PACKAGES = ("numpy", "numba", "onnxruntime", "tokenizers", "surefind-models")
@@ -25,8 +44,10 @@ _LITTLE_ROOM = 1 << 30
 """Free bytes on the disk below which the doctor warns: 1 GiB."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command("doctor")(doctor)
+def register(program: typer.Typer) -> None:
+    program.command("doctor")(doctor)
+    program.command("status")(status)
+    program.add_typer(llm_app, name="llm")
 
 
 def doctor(
@@ -213,7 +234,7 @@ def _steps(names: list[str], kinds: Mapping[str, StepKind]) -> str:
 
 
 def _language(kb: Path) -> str:
-    from surefind.doors.cli._language import advice
+    from surefind.doors.cli._common import advice
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -229,8 +250,8 @@ def _language(kb: Path) -> str:
 def _parity(kb: Path) -> str:
     """Asks the standing exam with the backend, and with indexes that are built here."""
     from surefind.kb import KnowledgeBase
+    from surefind.lab.bench.drift import standing_exam
     from surefind.lab.bench.parity import MAX_DIFFERENCE, MIN_OVERLAP, measure_parity
-    from surefind.lab.bench.standing import standing_exam
 
     with KnowledgeBase.open(kb) as base:
         backend = base.settings.store.backend
@@ -270,3 +291,126 @@ def _readers() -> list[dict[str, Any]]:
 def _endings(suffixes: list[str]) -> str:
     shown = " ".join(suffixes[:8])
     return f"{shown} … ({len(suffixes)})" if len(suffixes) > 8 else shown
+
+
+def status(kb: Folder = HERE, as_json: Json = False) -> None:
+    """Show what is indexed: documents, sources, models, pipelines, sizes and skipped files."""
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        current = base.status()
+    if as_json:
+        print_json(current)
+    else:
+        _show(current)
+
+
+def _show(shown: Status) -> None:
+    """Prints the status without keys and fingerprints, which are only useful to programs; --json has them."""
+    _row("Knowledge base", f"{shown.folder}, {megabytes(shown.size)} on disk")
+    _row("Documents", f"{shown.documents} ({shown.restricted} restricted to access groups)")
+    _row("Passages", f"{shown.chunks}")
+    _row("Layout", shown.layout)
+    earlier = [str(number) for number in shown.generations if number != shown.generation]
+    _row("Generation", f"{shown.generation}" + (f" (rollback to {', '.join(earlier)} is possible)" if earlier else ""))
+    _row("Last sync", shown.last_sync[:19].replace("T", " "))
+    for path in shown.idle_rules:
+        _row("Access rule", f"{path} matches no document: write paths relative to the synced folder")
+    if shown.drafts:
+        _row("Drafts", f"{shown.drafts} (list them with: surefind draft list)")
+    for source in shown.sources:
+        _row("Source", source)
+    if shown.backend != "local":
+        _row("Backend", f"{shown.backend} (the sizes below are of what is kept here)")
+    for spec, size in _indexes(shown.indexes).items():
+        _row("Index", f"{spec}, {megabytes(size)}")
+    for kind, names in shown.models.items():
+        _row("Model", f"{', '.join(names)} ({kind})")
+    for name, pipeline in shown.pipelines.items():
+        _row("Pipeline", f"{name} = {pipeline}")
+    skipped = [one for one in shown.problems if not one.left_to_owner]
+    if skipped:
+        _row("Skipped", f"{len(skipped)} files:")
+        for problem in skipped:
+            typer.echo(f"  {problem.path} {problem.reason}")
+    left = [one for one in shown.problems if one.left_to_owner]
+    list_problems(LEFT_TO_OWNER, left, len(left))
+
+
+def _row(label: str, text: str) -> None:
+    typer.echo(f"{label:<15} {text}")
+
+
+def _indexes(sizes: dict[str, int]) -> dict[str, int]:
+    """Sums sizes by spec, so that two indexes that differ only in the model's weights share a line."""
+    found: dict[str, int] = {}
+    for spec, size in sizes.items():
+        label = spec.partition("@")[0]
+        found[label] = found.get(label, 0) + size
+    return found
+
+
+llm_app = command_group("Check a language model.")
+
+
+@llm_app.callback()
+def _llm() -> None:
+    """Keeps `check` a command of its own, although it is the only one."""
+
+
+@llm_app.command("check")
+def check(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="The language model: openai:…, anthropic:…, ollama:… (see surefind help llm).",
+            show_default="[llm] model",
+        ),
+    ] = "",
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--only",
+            help="A task: order, judge, gather, weigh, draft, rewrite, split, place, extract, question, answer; may be "
+            "repeated.",
+            show_default="all of them",
+        ),
+    ] = None,
+    budget: Budget = None,
+    yes: Yes = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Ask a language model small tasks with known answers, and say for which steps it is fit.
+
+    The tasks are asked with the prompts of the steps: order shuffled passages, judge one, find evidence, weigh methods,
+    draft and reword, split a text, place a passage, extract names, write a question, answer from passages. fit means
+    clearly better than the search without the step, unfit no better than chance. The result is stored: bench, sync and
+    train refuse an unfit model, and doctor shows it.
+    """
+    from surefind.base.redact import redacted
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.fitness.check import check_model, cost, kinds_named
+    from surefind.lab.fitness.kinds import KINDS
+
+    kinds = kinds_named(only or [])
+    with KnowledgeBase.open(kb) as base:
+        agree(base, cost(model or None, kinds), budget, yes, as_json)
+        with progress(quiet=as_json) as report:
+            checked = check_model(base, model or None, kinds, report)
+        name, spent = redacted(base.services.chat_name(model or None)), str(base.services.llm.meter.spent)
+    rows: list[dict[str, Any]] = [
+        {
+            "task": kind, "steps": list(KINDS[kind].steps), "verdict": task.verdict, "figure": task.figure,
+            "right": task.right, "tasks": task.tasks, "chance": task.chance, "useful": task.useful, "bias": task.bias,
+            "why": task.why,
+        }
+        for kind, task in checked.items()
+    ]  # fmt: skip
+    if as_json:
+        print_json({"model": name, "results": rows, "spent": spent})
+        return
+    typer.echo(f"{name}: {spent}.")
+    for row in rows:
+        why = f"  ({row['why']})" if row["why"] else ""
+        typer.echo(f"  {row['verdict']:<9} {', '.join(row['steps']):<28} {row['figure']}{why}")

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.doors.cli._common import HERE, Folder, Json, print_json
-from surefind.doors.cli._gate import CliGate, NoGate, guarded
-from surefind.doors.cli._groups import command_group
-from surefind.doors.cli._money import Budget, Yes
+from surefind.doors.cli._common import HERE, Budget, Folder, Json, Yes, command_group, print_json
+from surefind.doors.cli.sync import CliGate, NoGate, guarded
 
 if TYPE_CHECKING:
     from surefind.kb.drafts.values import Draft

@@ -1,8 +1,15 @@
-"""`surefind exam`: writes, imports, shows, exports and deletes exams."""
+"""`surefind exam`: writes, imports, shows, exports and deletes exams.
+
+`surefind exam collect | queries`: questions that people really asked.
+
+`surefind exam feedback`: makes an exam of the thumbs and clicks that `surefind serve` has kept.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +18,152 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from surefind.base.errors import BudgetError, ExamError, UsageError, choices
-from surefind.doors.cli import _complete, exam_collect, exam_feedback
-from surefind.doors.cli._common import HERE, Folder, Json, print_json, progress, tell_problems
-from surefind.doors.cli._groups import command_group
-from surefind.doors.cli._money import Budget, Yes, agree
+from surefind.doors.cli import _complete
+from surefind.doors.cli._common import (
+    HERE,
+    Budget,
+    Folder,
+    Json,
+    Yes,
+    agree,
+    command_group,
+    print_json,
+    progress,
+    tell_problems,
+)
 
 if TYPE_CHECKING:
-    from surefind.lab.exam.by_llm.passages import Kind
+    from surefind.kb.queries import QueryLog
+    from surefind.lab.exam.by_llm.questions import Kind
     from surefind.lab.exam.model import Exam
     from surefind.lab.exam.store import ExamStore
+
+Name = Annotated[
+    str,
+    typer.Argument(help="The exam they are for; it need not exist yet.", autocompletion=_complete.exams),
+]
+
+
+def _add_collect(app: typer.Typer) -> None:
+    for command in (collect, queries):
+        app.command(command.__name__)(command)
+
+
+def _log(kb: Path) -> tuple[QueryLog, bool]:
+    """The log of queries, and whether searches are kept in it now."""
+    from surefind.kb.queries import QueryLog
+    from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, load_settings
+
+    settings = load_settings(kb.resolve() / FILE_NAME)
+    return QueryLog(kb.resolve() / DATA_FOLDER, settings.keep_days), settings.keep_queries
+
+
+def collect(
+    name: Name,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="CSV, TSV, JSONL or JSON files, or text with a question a line.")
+    ] = None,
+    column: Annotated[
+        str,
+        typer.Option(
+            "--column",
+            help="The column with the questions; a number if the table has no header.",
+            show_default="question, query, text, subject, title, body or message",
+        ),
+    ] = "",
+    kept: Annotated[
+        bool, typer.Option("--kept", help="The queries that searches have kept, too (surefind exam queries).")
+    ] = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Collect questions from search logs, chat exports, tickets and FAQ tables, without answers.
+
+    They wait on the page Label of `surefind serve`, where whoever may review marks what answers them. Greetings, texts
+    with fewer than two content words, texts longer than 400 characters and repeats are left out and counted.
+    """
+    from surefind.lab.exam.formats.questions import read_questions
+    from surefind.lab.exam.questions import normalised
+
+    if not files and not kept:
+        raise UsageError("Name a file with questions, or take those of the log of queries: --kept.")
+    texts = [(path.name, read_questions(path, column)) for path in files or ()]
+    skipped = Counter[str]()
+    if kept:
+        logged = list(reversed(_log(kb)[0].all()))
+        public = [one.query for one in logged if not one.groups]
+        skipped["asked by somebody with access groups: judges without them would read it"] += len(logged) - len(public)
+        texts.append(("search", public))
+    store = _store(kb)
+    candidates = store.candidates(name)
+    added = 0
+    for source, questions in texts:
+        made = candidates.collect(questions, source)
+        added += len(made.added)
+        skipped += made.skipped
+    if not any(questions for _, questions in texts):
+        raise ExamError(f"{', '.join(source for source, _ in texts)}: there are no questions in it.")
+    answered = {normalised(query.text) for query in store.load(name).queries} if name in store.names() else set()
+    waiting = sum(not candidate.verdict and candidate.key not in answered for candidate in candidates.all())
+    if as_json:
+        print_json({"name": name, "added": added, "skipped": dict(+skipped), "candidates": waiting})
+        return
+    typer.echo(f"Questions added to {name}: {added}. Candidates without an answer: {waiting}.")
+    for reason, count in (+skipped).most_common():
+        typer.echo(f"  {count:>5} left out: {reason}")
+    if waiting:
+        typer.echo("Mark their answers on the page Label: surefind serve.")
+
+
+def queries(
+    clear: Annotated[bool, typer.Option("--clear", help="Delete all kept queries.")] = False,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """List the queries that searches have kept, newest first.
+
+    A search keeps its query only if surefind.toml says `keep_queries = true` below `[exam]`. Queries older than
+    `keep_days` are deleted.
+    """
+    log, keeps = _log(kb)
+    if clear:
+        count = log.clear()
+        print_json({"deleted": count}) if as_json else typer.echo(f"Deleted {count} kept queries.")
+        return
+    kept = log.all()
+    if as_json:
+        print_json(kept)
+        return
+    for logged in kept:
+        first = logged.hits[0]["document"] if logged.hits else "-"
+        typer.echo(f"{time.strftime('%Y-%m-%d %H:%M', time.localtime(logged.at))}  {logged.query}  ->  {first}")
+    if not kept:
+        on = "No query has been kept yet." if keeps else "Queries are not kept."
+        typer.echo(f"{on} To keep them, write keep_queries = true below [exam] in surefind.toml.")
+
+
+def _add_feedback(app: typer.Typer) -> None:
+    app.command("feedback")(feedback)
+
+
+def feedback(kb: Folder = HERE, as_json: Json = False) -> None:
+    """Make the exam `feedback` of the thumbs and clicks that people gave over HTTP."""
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.exam.keeping import grow
+
+    with KnowledgeBase.open(kb) as base:
+        exam, gone = grow(base)
+    if as_json:
+        version, count = (exam.version, len(exam.queries)) if exam else (None, 0)
+        print_json({"exam": exam.name if exam else None, "version": version, "questions": count, "gone": gone})
+        return
+    if exam is None:
+        typer.echo("There is no feedback yet that says which passage answers a question. See: surefind help http.")
+    else:
+        typer.echo(f"The exam {exam.label} has {len(exam.queries)} questions.")
+    if gone:
+        typer.echo(f"{gone} judgments were left out: their passages are gone.")
+
 
 app = command_group("Write, import, collect, list, show, export and delete exams: questions with gold passages.")
 
@@ -169,10 +313,9 @@ def import_exam(
     """Import questions with gold passages or gold documents. If any row is bad, nothing is imported."""
     from surefind.base.access import Access
     from surefind.kb import KnowledgeBase
-    from surefind.lab.exam.formats.beir import read_beir
+    from surefind.lab.exam.formats.collections import read_beir, read_trec
+    from surefind.lab.exam.formats.library import Library
     from surefind.lab.exam.formats.table import read_table
-    from surefind.lab.exam.formats.trec import read_trec
-    from surefind.lab.exam.library import Library
 
     if not path.exists():
         raise ExamError(f"There is no file or folder {path}. Check the path.")
@@ -212,8 +355,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show an exam: its families, its leakage report and some of its questions."""
-    from surefind.lab.exam.leakage import leakage
     from surefind.lab.exam.model import query_to_json
+    from surefind.lab.exam.overlap import leakage
 
     exam = _store(kb).load(name)
     if as_json:
@@ -238,9 +381,8 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write an exam to a file or folder that other tools can read."""
-    from surefind.lab.exam.formats.beir import write_beir
+    from surefind.lab.exam.formats.collections import write_beir, write_trec
     from surefind.lab.exam.formats.table import write_csv, write_jsonl
-    from surefind.lab.exam.formats.trec import write_trec
 
     writers = {"jsonl": write_jsonl, "csv": write_csv, "beir": write_beir, "trec": write_trec}
     if file_format not in writers:
@@ -301,7 +443,7 @@ def _summary(exam: Exam) -> dict[str, object]:
 
 
 def _show_summary(exam: Exam, as_json: bool, more: Mapping[str, object] | None = None) -> None:
-    from surefind.lab.exam.leakage import leakage
+    from surefind.lab.exam.overlap import leakage
 
     if as_json:
         print_json({**_summary(exam), "leakage": leakage(exam), **(more or {})})
@@ -313,5 +455,5 @@ def _show_summary(exam: Exam, as_json: bool, more: Mapping[str, object] | None =
         typer.echo(leaked.text)
 
 
-exam_collect.register(app)
-exam_feedback.register(app)
+_add_collect(app)
+_add_feedback(app)

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from surefind.doors.cli._common import HERE, Folder, Json, print_json, progress
-from surefind.doors.cli._groups import command_group
+from surefind.doors.cli._common import HERE, Folder, Json, command_group, print_json, progress
 
 Groups = Annotated[
     list[str] | None,

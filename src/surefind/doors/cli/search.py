@@ -1,24 +1,37 @@
-"""`surefind search`: finds the best passages for a question."""
+"""`surefind search`: finds the best passages for a question.
+
+`surefind ask`: answers a question, with the passages behind every sentence.
+
+`surefind open`: opens the file of a hit at its line.
+
+`surefind show`: prints a passage or a document.
+"""
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from surefind.base.errors import NotBuiltError, QueryError, UsageError
+from surefind.base.errors import NotBuiltError, NotFoundError, QueryError, SourceError, UsageError
 from surefind.doors.cli import _complete
-from surefind.doors.cli._common import HERE, Folder, Json, print_json, progress
+from surefind.doors.cli._common import HERE, Budget, Folder, Json, Readers, agree, print_json, progress
 
 if TYPE_CHECKING:
     from surefind.base.access import Access
-    from surefind.base.types import Effort
+    from surefind.base.types import Effort, Hit
+    from surefind.engine.search.parents import Extent
     from surefind.engine.search.pipeline import Pipeline
-    from surefind.engine.search.reader import Findings
+    from surefind.engine.search.reader import Findings, Searcher
     from surefind.engine.write.layout import Layout
     from surefind.kb import KnowledgeBase
+    from surefind.kb.answer.values import Answer
 
 MinConfidence = Annotated[
     float | None,
@@ -78,8 +91,11 @@ _MAX_STDIN_BYTES = 1 << 20
 """The most bytes read from stdin (1 MiB): more than any query may have, less than a large file sent by mistake."""
 
 
-def register(app: typer.Typer) -> None:
-    app.command("search")(search)
+def register(program: typer.Typer) -> None:
+    program.command("search")(search)
+    program.command("ask")(ask)
+    program.command("open")(open_file)
+    program.command("show")(show)
 
 
 def search(
@@ -139,7 +155,7 @@ def search(
     ranking, so they do not reduce the number of hits.
     """
     from surefind.base.access import Access
-    from surefind.engine.search.extent import Extent
+    from surefind.engine.search.parents import Extent
     from surefind.engine.search.reader import check_query
     from surefind.kb import KnowledgeBase
 
@@ -247,3 +263,178 @@ def _named(kb: KnowledgeBase, name: str | None) -> tuple[Pipeline, Layout | None
 
     contender = find(kb, name)
     return contender.pipeline, contender.layout
+
+
+What = Annotated[
+    str, typer.Argument(help="The id of a hit, or the name of a document, as a search shows them.", show_default=False)
+]
+
+
+def show(
+    what: What,
+    text: Annotated[
+        str, typer.Option("--text", help="How much of a passage: parent, passage or window=N, as in surefind search.")
+    ] = "parent",
+    groups: Readers = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Print a passage by the id of a hit, or a whole document by its name."""
+    from surefind.base.access import Access
+    from surefind.engine.search.parents import Extent
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        data, body = _read(base.reader(), what, Access.of(*(groups or [])), Extent.parse(text))
+    if as_json:
+        print_json(data)
+    else:
+        typer.echo(body)
+
+
+def hit_of(reader: Searcher, what: str, access: Access, extent: Extent) -> Hit | None:
+    """Returns the passage with this id; None if there is none, so that `what` may be a document."""
+    try:
+        return reader.passage(what, access, extent)
+    except NotFoundError:
+        return None
+
+
+def _read(reader: Searcher, what: str, access: Access, extent: Extent) -> tuple[dict[str, Any], str]:
+    """Returns the JSON form and the text form of a passage or a document."""
+    hit = hit_of(reader, what, access, extent)
+    if hit is not None:
+        from surefind.doors.cli._hits import place
+
+        return hit.to_dict(), f"{hit.title}\n{place(hit)}\n\n{hit.text}"
+    document, about = reader.document(what, access)
+    data = {"document": about, "metadata": dict(document.metadata), "text": document.text}
+    return data, document.text
+
+
+def ask(
+    question: Annotated[
+        list[str] | None, typer.Argument(help="The question; quotes are optional.", show_default=False)
+    ] = None,
+    pipeline: PipelineName = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--llm", help="The language model, such as ollama:llama3.2.", show_default="[llm] model"),
+    ] = None,
+    quote: Annotated[bool, typer.Option("--quote", help="Quote the best sentences; ask no model.")] = False,
+    min_confidence: MinConfidence = None,
+    groups: Readers = None,
+    budget: Budget = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Answer a question from the documents. The exit code is 1 if they do not answer it.
+
+    With a language model in surefind.toml, it writes the answer; every sentence cites passages and is checked against
+    them. Without one, the answer quotes the best sentences.
+    """
+    from surefind.base.access import Access
+    from surefind.kb import KnowledgeBase
+    from surefind.kb.answer.answering import steps
+    from surefind.kb.answer.values import Answer, Cited
+
+    text = query_of(question or [])
+    access = Access.of(*(groups or []))
+    with KnowledgeBase.open(kb, once=True) as base:
+        agree(base, [], budget, yes=True)
+        for step in steps(
+            base, text, access, pipeline=pipeline, model=model, quote=quote, min_confidence=min_confidence
+        ):
+            if isinstance(step.value, Cited) and not as_json:
+                marks = "".join(f" [{rank}]" for rank in step.value.citations)
+                typer.echo(f"{step.value.text}{marks}")
+    assert isinstance(step.value, Answer)
+    print_json(step.value.to_dict()) if as_json else _show_answer(step.value)
+    if not step.value.answered:
+        raise typer.Exit(1)
+
+
+def _show_answer(answer: Answer) -> None:
+    from surefind.doors.cli._hits import place
+    from surefind.kb.answer.values import NOT_HERE
+
+    if not answer.answered:
+        closest = f" Closest: {answer.closest.title or answer.closest.document}" if answer.closest else ""
+        typer.echo(f"{NOT_HERE}{closest}")
+    for hit in answer.cited:
+        typer.echo(f"[{hit.rank}] {hit.title}  {place(hit)}")
+    if answer.answered:
+        how = f"written by {answer.model}" if answer.model else "quoted, no language model was used"
+        typer.echo(f"{answer.sure.capitalize()}; {how}." if answer.sure else f"{how.capitalize()}.")
+    if answer.dropped:
+        typer.echo(
+            f"{len(answer.dropped)} sentences of the model were left out: their passages do not say them.", err=True
+        )
+    if answer.note:
+        typer.echo(answer.note, err=True)
+
+
+_AT_LINE = {
+    "code": ["-g", "{file}:{line}"], "codium": ["-g", "{file}:{line}"], "subl": ["{file}:{line}"],
+    "hx": ["{file}:{line}"], "zed": ["{file}:{line}"],
+}  # fmt: skip
+"""How editors are told a line. The others, such as vi, emacs and nano, understand `+LINE FILE`."""
+
+
+def open_file(
+    what: What,
+    only_print: Annotated[
+        bool, typer.Option("--print", help="Print the file and the line, and open nothing.", show_default=False)
+    ] = False,
+    groups: Readers = None,
+    kb: Folder = HERE,
+    as_json: Json = False,
+) -> None:
+    """Open the file of a hit at its line, in $VISUAL or $EDITOR, or in the program of its file type.
+
+    In a pipe, without an editor or with --print, the file and the line are printed.
+    """
+    from surefind.base.access import Access
+    from surefind.kb import KnowledgeBase
+
+    with KnowledgeBase.open(kb) as base:
+        file, line, place = _file_of(base, what, Access.of(*(groups or [])))
+    if as_json:
+        print_json({"file": str(file), "line": line or None, "place": place})
+        return
+    command = None if only_print or not sys.stdout.isatty() else _command(file, line)
+    if command is None:
+        typer.echo(f"{file}:{line}" if line else f"{file}  {place}".rstrip())
+        return
+    try:
+        subprocess.run(command, check=False)
+    except OSError as error:
+        raise UsageError(f"{command[0]} cannot be started ({error.strerror}). Set EDITOR, or use --print.") from None
+
+
+def _file_of(base: KnowledgeBase, what: str, access: Access) -> tuple[Path, int, str]:
+    """Returns the file of a passage or a document, its line or 0, and its page, sheet or slide."""
+    from surefind.engine.search.parents import Extent
+
+    reader = base.reader()
+    hit = hit_of(reader, what, access, Extent(around=0))
+    version = hit.version if hit else reader.document(what, access)[1].version
+    number, path, *_ = base.catalogue.versions.file_of(version)
+    source = next((known_source for known_source in base.catalogue.sources() if known_source.id == number), None)
+    if source is None:
+        raise SourceError(f"{what} is from no folder. Print it with: surefind show {what}.")
+    file = source.root / path
+    if not file.exists():
+        raise SourceError(f"{file} no longer exists. Print its text as indexed with: surefind show {what}.")
+    return file, hit.lines[0] if hit and hit.lines else 0, hit.location if hit else ""
+
+
+def _command(file: Path, line: int) -> list[str] | None:
+    """Returns the command that opens a file. Only files with lines are text for an editor."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "")
+    if editor and line:
+        form = _AT_LINE.get(Path(editor[0]).name, ["+{line}", "{file}"])
+        return [*editor, *(part.format(file=file, line=line) for part in form)]
+    if line:
+        return None
+    return ["open" if sys.platform == "darwin" else "xdg-open", str(file)]

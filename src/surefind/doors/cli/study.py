@@ -12,8 +12,18 @@ import typer
 
 from surefind.base.errors import UsageError, choices
 from surefind.doors.cli import _complete
-from surefind.doors.cli._common import HERE, Folder, Json, console, print_json, progress, tell_problems
-from surefind.doors.cli._money import Budget, Yes, agree
+from surefind.doors.cli._common import (
+    HERE,
+    Budget,
+    Folder,
+    Json,
+    Yes,
+    agree,
+    console,
+    print_json,
+    progress,
+    tell_problems,
+)
 
 if TYPE_CHECKING:
     from surefind.lab.study.desk import Options
@@ -143,8 +153,8 @@ def study(
     from surefind.base.access import Access
     from surefind.engine.llm.address import parse_model
     from surefind.engine.write.layout import Layout
-    from surefind.lab.study.corpora import Wanted, flags_of, open_collections
-    from surefind.lab.study.files import folder_of, write_files
+    from surefind.lab.study.desk import Wanted, flags_of, open_collections
+    from surefind.lab.study.html import folder_of, write_files
     from surefind.lab.study.run import StudyRun
     from surefind.lab.study.stage import find_study
 
@@ -262,7 +272,7 @@ def _announce(run: StudyRun, dry_run: bool, as_json: bool) -> None:
 
 
 def _show(report: dict[str, Any], page: Path, as_json: bool) -> None:
-    from surefind.lab.study.terminal import show
+    from surefind.lab.study.html import show
 
     if as_json:
         print_json({**report, "page": str(page)})

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from surefind.doors.cli import _complete
-from surefind.doors.cli._common import HERE, Folder, Json, asking, console, print_json, progress, tell_problems
-from surefind.doors.cli._money import Budget, agree
+from surefind.doors.cli._common import (
+    HERE,
+    Budget,
+    Folder,
+    Json,
+    agree,
+    asking,
+    console,
+    print_json,
+    progress,
+    tell_problems,
+)
 
 if TYPE_CHECKING:
     from surefind.kb import KnowledgeBase
@@ -78,13 +88,13 @@ def tune(
     asked more. The winner is compared with the current configuration on the other half, and adopted only if it is
     better beyond noise. Ctrl-C stops and shows the best so far; a second run continues from the cache.
     """
-    from surefind.doors.cli._adopt import carry_out, show_adopted
+    from surefind.doors.cli.use import carry_out, show_adopted
     from surefind.kb import KnowledgeBase
-    from surefind.lab.bench.adopting import change_for
     from surefind.lab.bench.engine import Bench
-    from surefind.lab.measure.names import parse_measure
-    from surefind.lab.tune.limits import TuningLimits
+    from surefind.lab.bench.names import change_for
+    from surefind.lab.measure.ranks import parse_measure
     from surefind.lab.tune.search import Tuner
+    from surefind.lab.tune.space import TuningLimits
 
     limits = TuningLimits(max_p95, max_cost, max_index)
     with KnowledgeBase.open(kb) as base:
@@ -138,8 +148,7 @@ def _agree(
 ) -> float:
     """Quotes the language models that the candidates may ask, and asks before money is spent. Returns the seconds that
     all candidates take for all questions."""
-    from surefind.lab.bench.cost import quote_for
-    from surefind.lab.bench.llm_calls import llm_calls
+    from surefind.lab.bench.cost import llm_calls, quote_for
     from surefind.lab.bench.plan import Plan, parse_measures
 
     plan = Plan(tuple(contenders), exam, parse_measures([measure]))
@@ -148,7 +157,7 @@ def _agree(
 
 
 def _at_most(seconds: float) -> str:
-    from surefind.base.running.time_left import about
+    from surefind.base.running.notes import about
 
     return f"Asking all candidates every question takes {about(seconds)}."
 

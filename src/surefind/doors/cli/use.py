@@ -1,25 +1,127 @@
-"""`surefind use`: makes a configuration the default of this knowledge base, and undoes that."""
+"""`surefind use`: makes a configuration the default of this knowledge base, and undoes that.
+
+`surefind init`: writes a surefind.toml with a comment on every setting.
+
+Adopts a configuration: writes it into surefind.toml after its indexes are built, and says what changed.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from surefind.base.errors import UsageError
+from surefind.base.errors import ConfigError, UsageError
 from surefind.doors.cli import _complete
-from surefind.doors.cli._adopt import carry_out, show_adopted
-from surefind.doors.cli._common import HERE, Folder, Json, print_json
-from surefind.doors.cli._money import Budget, Yes
+from surefind.doors.cli._common import HERE, Budget, Folder, Json, Yes, agree, print_json, progress
 
 if TYPE_CHECKING:
+    from surefind.base.prompts.values import Calls
     from surefind.kb import KnowledgeBase
     from surefind.kb.adoption import SettingsChange
+    from surefind.lab.bench.names import Adoption
+    from surefind.lab.bench.report import BenchReport
+
+UNDO = "surefind use --undo"
 
 
-def register(app: typer.Typer) -> None:
-    app.command("use")(use)
+def adopt_recommended(kb: Path, report: BenchReport, money: tuple[float | None, bool], quiet: bool) -> Adoption:
+    """Makes the recommended row of a report the default of the knowledge base."""
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.bench.names import change_for
+    from surefind.lab.bench.saved import recommended_by
+
+    with KnowledgeBase.open(kb) as base:
+        return carry_out(base, change_for(base, recommended_by(report)), money, quiet)
+
+
+def say_how_to_adopt(kb: Path, report: BenchReport, folder: Path | None) -> None:
+    """Prints the command that makes the recommended row of a report the default, unless it is that already. `folder` is
+    that of a report outside the knowledge base, where names are not looked up."""
+    import shlex
+
+    from surefind.kb import KnowledgeBase
+    from surefind.lab.bench.saved import recommended_by
+
+    recommended = recommended_by(report)
+    with KnowledgeBase.open(kb) as base:
+        in_use = recommended.pipeline == base.pipeline() and recommended.layout in (None, base.settings.layout)
+    if not in_use:
+        command = ["surefind", "use", report.recommended, *(["--report", str(folder)] if folder else [])]
+        typer.echo(f"Make the recommended configuration the default with: {shlex.join(command)}")
+
+
+def carry_out(
+    base: KnowledgeBase, change: SettingsChange, money: tuple[float | None, bool], quiet: bool, dry_run: bool = False
+) -> Adoption:
+    """Builds what the change needs, then writes it. Returns what changed, for `show` and for JSON."""
+    from surefind.lab.bench.names import adopt
+
+    def agreed(calls: Sequence[Calls]) -> None:
+        agree(base, calls, *money, quiet)
+
+    with progress(quiet=quiet) as report:
+        return adopt(base, change, agreed, report, partial(typer.echo, err=True), dry_run)
+
+
+def show_adopted(made: Adoption) -> None:
+    """Prints what changed, what was built, and how to undo it."""
+    before, after = made.before, made.after
+    if not made.changed:
+        typer.echo(f"{after.pipeline} is the default already ({after.spec}). Nothing was changed.")
+        return
+    if made.name != after.pipeline and not made.undone:
+        typer.echo(f"{made.name} is called {after.pipeline} in surefind.toml.")
+    if before.pipeline != after.pipeline:
+        typer.echo(f"pipeline: {before.pipeline} → {after.pipeline}")
+    typer.echo(f"  {after.spec}")
+    if before.layout != after.layout:
+        typer.echo(f"layout: {before.layout} → {after.layout}")
+    built = ", ".join(made.built)
+    if made.dry_run:
+        typer.echo(f"To build: {built or 'nothing'}. This was a dry run: nothing was built and nothing was written.")
+        return
+    typer.echo(f"Built: {built}." if built else "All indexes exist already.")
+    if made.later:
+        typer.echo(f"From now on a sync also builds {', '.join(made.later)}.")
+    if made.undone:
+        typer.echo(f"{made.file} is as it was before {made.name} was adopted.")
+    else:
+        typer.echo(f"Wrote {made.file}. Searches use it from now on. Undo with: {UNDO}")
+
+
+# Unlike other commands, init does not use the knowledge base of a parent folder: its user wants a new one here.
+NewFolder = Annotated[
+    Path,
+    typer.Option("--kb", envvar="SUREFIND_KB", help="The folder for surefind.toml.", show_default="the current folder"),
+]
+
+
+def init(
+    kb: NewFolder = HERE,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing surefind.toml.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Write a surefind.toml with every setting explained. It is optional: the defaults are the same without it."""
+    from surefind.kb.settings.config import FILE_NAME, TEMPLATE
+
+    path = kb.resolve() / FILE_NAME
+    if path.exists() and not force:
+        raise ConfigError(f"{path} already exists. Edit it, or replace it with: surefind init --force.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(TEMPLATE, encoding="utf-8")
+    if as_json:
+        print_json({"written": str(path)})
+    else:
+        typer.echo(f"Wrote {path}. Next: surefind sync FOLDER, or surefind serve for the pages.")
+
+
+def register(program: typer.Typer) -> None:
+    program.command("use")(use)
+    program.command("init")(init)
 
 
 def use(
@@ -73,8 +175,7 @@ def _undoing(base: KnowledgeBase) -> SettingsChange:
 def _adopting(base: KnowledgeBase, name: str | None, report: Path | None) -> SettingsChange:
     import shlex
 
-    from surefind.lab.bench.adopting import change_for
-    from surefind.lab.bench.names import find, find_in
+    from surefind.lab.bench.names import change_for, find, find_in
     from surefind.lab.bench.saved import reports_in, saved_configs
 
     if name is None:

@@ -62,8 +62,7 @@ class Agents:
         return self._tools
 
     def _made(self) -> ASGIApp:
-        from surefind.doors.mcp.run import http_app
-        from surefind.doors.mcp.server import make_server
+        from surefind.doors.mcp.server import http_app, make_server
 
         server = make_server(self._service.kb, _sender, self._publish, self._run)
         return http_app(server, hosts=())  # the guard has checked the host
@@ -81,7 +80,7 @@ class Agents:
         return await service.work(do)
 
     async def _publish(self, caller: Caller, number: int, revision: int | None) -> ToolReply:
-        from surefind.doors.mcp.review import publishing
+        from surefind.doors.mcp.drafts import publishing
 
         caller.require("review")
         job = await publish(self._service, caller, number, revision)

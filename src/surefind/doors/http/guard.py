@@ -26,8 +26,7 @@ from surefind.base.errors import SurefindError
 from surefind.doors.auth import caller as auth
 from surefind.doors.http.metrics import Metrics
 from surefind.doors.http.problems import CALLED_QUERY, CLOSED, LOG, OTHER_NAMES, problem, surefind_problem
-from surefind.doors.http.rate import LongRequests
-from surefind.doors.http.turns import ClosedRequestError, Turns, give_back_soon
+from surefind.doors.http.turns import ClosedRequestError, LongRequests, Turns, give_back_soon
 from surefind.kb.settings.serve import ServeSettings
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -7,28 +7,178 @@ the fewest running jobs comes first, then who had a turn the longest time ago, a
 A job calls the functions that commands call (`serve/work.py`), so it does what they do: it holds the writer's lock,
 asks the gate, and can be stopped and continued. Searches go on meanwhile, in the process of the server. The process of
 a job (`serve/job_process.py`) gets what to do, and who the caller is, from its standard input, and answers with events.
+
+A job: what is known of it, and its process, which gets its request from its standard input and answers with
+events (`serve/job_process.py`).
+
+What a caller sees of a job. A job runs as the owner, so its output is about every document.
+
+A caller who may read everything sees all of it. Others see the state, the kinds of work without their counts, the new
+generation of a sync or a publication, and the figures of the benchmark or study that was made for their groups. Its
+report quotes the documents that they may read when they open it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
+import os
 import re
 import secrets
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
-from surefind.base.access import Scope
-from surefind.base.errors import LockedError, NotFoundError, UsageError
+from surefind.base.access import EVERYTHING, Scope
+from surefind.base.disk.sealed import from_json, to_json
+from surefind.base.errors import (
+    BudgetError,
+    ConflictError,
+    ExamError,
+    GateError,
+    LockedError,
+    NotBuiltError,
+    NotFoundError,
+    NothingIndexedError,
+    SpecError,
+    UsageError,
+)
+from surefind.base.redact import without_folders
+from surefind.base.running.workers import started
 from surefind.doors.auth.caller import Caller
-from surefind.doors.events import Failure, Notice, ProgressEvent
-from surefind.doors.http.job import Job, State
+from surefind.doors.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.doors.http.metrics import Metrics
-from surefind.doors.http.rate import TooOftenError
+from surefind.doors.http.turns import TooOftenError
+from surefind.lab.bench.report import BenchReport
+from surefind.lab.bench.saved import readable_report
+from surefind.lab.study.html import readable_study
+
+State = Literal["waiting", "running", "finished", "failed", "cancelled"]
+_EVENTS = 2_000
+"""Events that a job keeps, at most."""
+_MAX_EVENT_BYTES = 1 << 30
+"""Bytes of an event, at most: the result of a benchmark is one."""
+_LARGE_EVENT_BYTES = 1 << 16
+"""Bytes from which an event is read in a thread, so that other requests do not wait."""
+
+
+@dataclass
+class Job:
+    id: str
+    kind: str
+    caller: str
+    groups: frozenset[str]
+    """The groups of its caller: a benchmark or a study is made for them."""
+    began: float
+    options: dict[str, Any] = field(default_factory=dict)
+    about: str = ""
+    """What it works on, such as the name of an exam."""
+    after: str = "/"
+    """The page that shows its result."""
+    state: State = "waiting"
+    ended: float | None = None
+    result: Any = None
+    error: str = ""
+    error_kind: str = ""
+    """The name of the error's class."""
+    told: list[ProgressEvent | Notice] = field(default_factory=list)
+    """How far it is, and what it says."""
+    skipped: int = 0
+    """Events at the beginning that are no longer kept."""
+    changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    callers: set[str] = field(default_factory=set)
+    """Who asked for it: its caller, and those who asked for the same while it waited."""
+    _process: subprocess.Popen[bytes] | None = None
+
+    async def follow(self, folder: Path) -> tuple[int, Failure | None]:
+        """Runs the process of the job in the knowledge base `folder`. Returns its exit code, and why it failed, if it
+        said so."""
+        identity = {"author": self.caller, "groups": sorted(self.groups)}
+        request = {"kind": self.kind, "folder": str(folder), **identity, "options": self.options}
+        process = await asyncio.wrap_future(started(partial(_start_process, json.dumps(request).encode())))
+        self._process = process
+        (out, first), (errors, second) = await _attached(process.stdout), await _attached(process.stderr)
+        try:
+            if self.state == "cancelled":
+                self.signal(signal.SIGINT)
+            failure, _ = await asyncio.gather(self._listen(out), self._overhear(errors))
+            return await asyncio.wrap_future(started(process.wait)), failure
+        finally:
+            first.close()
+            second.close()
+            self.signal(signal.SIGKILL)  # unless it has ended
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal to the process of the job and all that it started, if it runs."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    async def announce(self) -> None:
+        """Wakes those who follow the job."""
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def _listen(self, stream: asyncio.StreamReader) -> Failure | None:
+        """Takes in the events of the job, until its process ends. Returns why it failed, if it said so."""
+        failure = None
+        async for line in stream:
+            try:
+                large = len(line) > _LARGE_EVENT_BYTES
+                event = await asyncio.wrap_future(started(partial(read, line))) if large else read(line)
+            except (ValueError, KeyError, TypeError):  # cut off, because the process was killed while it wrote
+                continue
+            if isinstance(event, Result):
+                self.result = event.value
+            elif isinstance(event, Failure):
+                failure = event
+            else:
+                await self._keep(event)
+        return failure
+
+    async def _overhear(self, stream: asyncio.StreamReader) -> None:
+        """Takes what the process writes past us, such as warnings of libraries, for messages to the owner."""
+        async for line in stream:
+            await self._keep(Notice(line.decode(errors="replace").rstrip()))
+
+    async def _keep(self, event: ProgressEvent | Notice) -> None:
+        self.told.append(event)
+        if len(self.told) > _EVENTS:
+            del self.told[0]
+            self.skipped += 1
+        await self.announce()
+
+
+def _start_process(request: bytes) -> subprocess.Popen[bytes]:
+    """Starts the process of a job and tells it what to do. One that has ended already is followed as any other. The
+    event loop does not start processes: uvloop runs Python's code for forks in them before their program, which then
+    waits for ever for locks of other threads."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "surefind.doors.job_process"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    assert process.stdin
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError), process.stdin:
+        process.stdin.write(request)
+    return process
+
+
+async def _attached(pipe: IO[bytes] | None) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    """Lets the event loop read a pipe."""
+    stream = asyncio.StreamReader(_MAX_EVENT_BYTES)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stream), pipe)
+    return stream, transport
+
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_JOBS = 100
@@ -239,3 +389,82 @@ def _checked(kind: str, options: dict[str, Any]) -> dict[str, Any]:
         if not optional and not (isinstance(value, str) and _NAME.fullmatch(value)):
             raise UsageError(f"{name} must be a name, not {value!r}.")
     return {name: options[name] for name in _OPTIONS[kind] if options.get(name) is not None}
+
+
+_WORK = re.compile(r"[A-Z][a-z]+ing\b")
+"""The first word of a kind of work, such as Reading or Indexing, without what it works on."""
+_ABOUT_THE_REQUEST = frozenset(
+    kind.__name__
+    for kind in (
+        BudgetError, ConflictError, ExamError, LockedError, NotBuiltError, NotFoundError, NothingIndexedError,
+        SpecError, UsageError,
+    )
+)  # fmt: skip
+"""Errors that are about what was asked for. The messages of others quote questions, documents or files."""
+_GATE = (
+    "The gate refused the new documents: the standing exam got worse, or could not be asked. Nothing was published. "
+    "Somebody who may read every document sees the reason."
+)
+_OTHER = "The job failed. Somebody who may read every document sees the reason."
+
+
+def job_data(job: Job, caller: Caller) -> dict[str, Any]:
+    """Returns a job as JSON, as far as the caller may know it."""
+    lines, whole = job_lines(job, caller), _sees_all(caller)
+    last, progress = job.told[-1] if whole and job.told else None, None
+    if isinstance(last, ProgressEvent) and last.state == "running":
+        progress = {"what": last.what, "done": last.done, "total": last.total}
+    return {
+        "id": job.id, "kind": job.kind, "state": job.state, "began": job.began, "ended": job.ended,
+        "progress": progress, "message": lines[-1] if lines else "",
+        "result": job.result if whole else _result(job, caller),
+        "error": (job.error if whole else _error(job)) or None,
+    }  # fmt: skip
+
+
+def job_lines(job: Job, caller: Caller) -> list[str]:
+    """Returns the lines of progress that the caller may see."""
+    return [line for event in job.told if (line := shown_line(event, caller))]
+
+
+def shown_line(event: ProgressEvent | Notice, caller: Caller) -> str:
+    """Returns what a caller may see of an event, as a line; empty if that is nothing."""
+    if _sees_all(caller):
+        return str(event)
+    work = _WORK.match(event.what) if isinstance(event, ProgressEvent) else None
+    if work is None or not isinstance(event, ProgressEvent):
+        return ""
+    return work[0] if event.state == "running" else f"{work[0]}: {event.state}"
+
+
+def job_about(job: Job, caller: Caller) -> str:
+    """Returns what a job works on, such as the name of an exam, to those who asked for it."""
+    return job.about if _sees_all(caller) or caller.name in job.callers else ""
+
+
+def _sees_all(caller: Caller) -> bool:
+    return EVERYTHING in caller.groups
+
+
+def _result(job: Job, caller: Caller) -> Any:
+    if not isinstance(job.result, dict):
+        return None
+    if job.kind in ("sync", "publish", "retire"):
+        return {key: value for key, value in job.result.items() if key == "generation"}
+    if job.kind not in ("bench", "study") or not job.groups <= caller.groups:
+        return None
+    return readable_study(job.result) if job.kind == "study" else _figures(job.result)
+
+
+def _figures(result: dict[str, Any]) -> Any:
+    """Returns the report of a benchmark without its quotes; None if another version of Surefind made it."""
+    try:
+        return to_json(readable_report(from_json(BenchReport, result)))
+    except ValueError:
+        return None
+
+
+def _error(job: Job) -> str:
+    if not job.error or job.error_kind in _ABOUT_THE_REQUEST:
+        return without_folders(job.error)
+    return _GATE if job.error_kind == GateError.__name__ else _OTHER

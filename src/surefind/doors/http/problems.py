@@ -29,10 +29,9 @@ from surefind.base.errors import (
 from surefind.base.redact import without_folders
 from surefind.doors.auth.caller import NotAuthenticatedError, UnwritableError
 from surefind.doors.auth.gatekeeper import TooManyError
-from surefind.doors.failing import explained
-from surefind.doors.http.rate import TooOftenError
 from surefind.doors.http.search_workers import LostWorkerError
-from surefind.doors.http.turns import ClosedRequestError
+from surefind.doors.http.turns import ClosedRequestError, TooOftenError
+from surefind.doors.terminal import explained
 
 LOG = logging.getLogger("surefind.serve")
 _WAIT = {"Retry-After": "2"}

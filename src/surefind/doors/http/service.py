@@ -24,27 +24,25 @@ from surefind.base.errors import (
     SurefindError,
     UsageError,
 )
-from surefind.base.running.cache import BoundedCache
 from surefind.base.running.cores import take_turns
+from surefind.base.running.workers import BoundedCache
 from surefind.base.types import Effort, SearchResult
 from surefind.doors.auth.caller import Caller
-from surefind.doors.auth.first_key import FirstKey
 from surefind.doors.auth.gatekeeper import Gatekeeper
-from surefind.doors.auth.keys import Keys
+from surefind.doors.auth.keys import FirstKey, Keys
 from surefind.doors.auth.sessions import COOKIE, Sessions
 from surefind.doors.http.answers import KnownAnswer
 from surefind.doors.http.jobs import Jobs
 from surefind.doors.http.metrics import Metrics
-from surefind.doors.http.rate import Rate
 from surefind.doors.http.search_workers import SearchWorkers, is_local
-from surefind.doors.http.turns import Turns, give_back_soon
+from surefind.doors.http.turns import Rate, Turns, give_back_soon
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import Findings, RequestedSearch, Searcher
 from surefind.kb import KnowledgeBase
 from surefind.kb.completing import incomplete
 from surefind.kb.settings.config import Settings
 from surefind.kb.settings.serve import ServeSettings
-from surefind.lab.bench.preview import Preview
+from surefind.lab.bench.gate import Preview
 
 LOG = logging.getLogger("surefind.serve")
 _MAX_READERS = 3

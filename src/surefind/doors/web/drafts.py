@@ -11,19 +11,14 @@ from starlette.responses import Response
 
 from surefind.base.errors import ConflictError, NotFoundError, SourceError
 from surefind.doors.auth.caller import Caller
-from surefind.doors.http.drafting import sees_document
-from surefind.doors.http.preview import chunks_of
+from surefind.doors.http.drafting import chunks_of, sees_document
 from surefind.doors.http.service import Served, Service
-from surefind.doors.web.lines import part_of
-from surefind.doors.web.markdown import links_to, rendered
+from surefind.doors.web.markdown import links_to, part_of, rendered
 from surefind.doors.web.page import back_to, document_path, page
-from surefind.kb.draft_rights import seen, seen_revision, sees
 from surefind.kb.drafts.difference import changed_lines
-from surefind.kb.drafts.people import same_person
-from surefind.kb.drafts.source import decoded, is_text, text_name
-from surefind.kb.drafts.taking import check_document
-from surefind.kb.drafts.values import Draft
-from surefind.kb.version_rights import readable_version
+from surefind.kb.drafts.taking import check_document, decoded, is_text, text_name
+from surefind.kb.drafts.values import Draft, same_person
+from surefind.kb.rights import readable_version, seen, seen_revision, sees
 
 router = APIRouter(include_in_schema=False)
 _RECENT = 20

@@ -15,12 +15,11 @@ from starlette.responses import Response
 
 from surefind.base.access import Access
 from surefind.base.errors import NothingIndexedError
-from surefind.base.running.cache import BoundedCache
+from surefind.base.running.workers import BoundedCache
 from surefind.doors.auth.caller import Caller
 from surefind.doors.http.service import Served, Service
-from surefind.doors.web.page import back_to, page
-from surefind.doors.web.policy import with_own_scripts
-from surefind.doors.web.report import compressed
+from surefind.doors.web.page import back_to, page, with_own_scripts
+from surefind.doors.web.reports import compressed
 from surefind.engine.graph.summaries import summarise
 from surefind.engine.graph.view import render, view
 from surefind.engine.search.reader import Searcher

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from surefind.base.errors import ExamError, UsageError
 from surefind.doors.auth.caller import Caller
-from surefind.doors.http.preview import seen_questions
+from surefind.doors.http.drafting import seen_questions
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, page
 from surefind.engine.store.lock import growing_lock

@@ -1,13 +1,23 @@
-"""Renders templates as pages, and serves the files that pages use."""
+"""Renders templates as pages, and serves the files that pages use.
+
+The policy for a page that has its script inside, as reports and graphs do: only these scripts may run.
+
+A browser runs a script of the page only if its hash stands in the policy. The pages are rendered from data with our own
+templates, so the hashes are those of our scripts, and nothing in the data can become one.
+
+Shows errors to people: a page with one clear sentence, or a fragment of the page that is open.
+"""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import time
 from collections.abc import Mapping
 from functools import cache
+from html.parser import HTMLParser
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,7 +29,7 @@ from surefind.base.errors import NotFoundError
 from surefind.base.types import Hit
 from surefind.doors.auth.caller import ANYONE, Caller
 from surefind.doors.http.guard import wants_fragment
-from surefind.engine.search.waiting import waiting_text
+from surefind.engine.search.pipeline import waiting_text
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -150,3 +160,72 @@ def static_file(name: str) -> Response:
     """Returns a file that pages use."""
     content = _content(name)
     return Response(content, media_type=_FILES[name][0], headers={"Cache-Control": _FOREVER})
+
+
+_DATA = ("application/json",)
+"""Types of script elements that hold data. Browsers do not run them."""
+
+
+_BACK = (
+    "position:fixed;left:.8rem;{edge}:.7rem;z-index:9;padding:.3rem .75rem;border-radius:99px;font:14px system-ui;"
+    "background:Canvas;color:LinkText;border:1px solid GrayText;text-decoration:none"
+)
+
+
+def with_own_scripts(html: str, back: str, label: str, edge: Literal["top", "bottom"] = "bottom") -> HTMLResponse:
+    """Returns a response with a page whose scripts may run, and no others. A link at the edge leads to `back`."""
+    html = html.replace("<body>", f'<body>\n<a href="{back}" style="{_BACK.format(edge=edge)}">← {label}</a>', 1)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in script_hashes(html)) or "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy})
+
+
+def script_hashes(html: str) -> list[str]:
+    """Returns the SHA-256 of every script in a page, in base64."""
+    scripts = _Scripts()
+    scripts.feed(html)
+    scripts.close()
+    return [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts.texts]
+
+
+class _Scripts(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.texts: list[str] = []
+        self._inside = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "script" and dict(attrs).get("type") not in _DATA:
+            self._inside = True
+            self.texts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._inside = False
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.texts[-1] += data
+
+
+_TITLES = {
+    403: "You may not do this", 404: "Nothing is here", 409: "Somebody else was faster", 413: "This is too large",
+    429: "Too many requests", 503: "Not ready yet", 504: "This took too long",
+}  # fmt: skip
+
+
+def as_page(error: dict[str, Any], asked: str, fragment: bool, visitor: Caller | None) -> Response:
+    """Returns the page for a problem, with the menu of a visitor who is known. One who has not signed in is sent to do
+    so."""
+    status = int(error["status"])
+    if status == 401:
+        where = f"/sign-in?next={quote(asked)}"
+        return Response(status_code=401, headers={"HX-Redirect": where}) if fragment else RedirectResponse(where, 303)
+    values = {"status": status, "detail": error["detail"], "request_id": error.get("request_id", "")}
+    title = _TITLES.get(status, "This did not work")
+    name = "problem_fragment.html" if fragment else "problem.html"
+    body = environment().get_template(name).render(visitor=visitor, title=title, here="", **values)
+    return HTMLResponse(body, status, {"Content-Security-Policy": POLICY})

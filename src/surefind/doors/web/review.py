@@ -11,13 +11,15 @@ from starlette.responses import Response
 
 from surefind.base.errors import NotFoundError, SourceError
 from surefind.doors.auth.caller import Caller
-from surefind.doors.http.drafting import approvals_needed, publish, sees_document
-from surefind.doors.http.preview import chunks_of, questions_of
+from surefind.doors.http.drafting import approvals_needed, chunks_of, publish, questions_of, sees_document
 from surefind.doors.http.service import Served, Service
-from surefind.doors.web.lines import part_of
-from surefind.doors.web.markdown import links_to, rendered
+from surefind.doors.web.markdown import links_to, part_of, rendered
 from surefind.doors.web.page import back_to, document_path, is_fragment, page
-from surefind.kb.draft_rights import (
+from surefind.kb.drafts.difference import DiffLine, changed_lines
+from surefind.kb.drafts.review import comment, resolve
+from surefind.kb.drafts.taking import is_text
+from surefind.kb.drafts.values import OPEN, Comment, Draft, same_person
+from surefind.kb.rights import (
     Action,
     act,
     compared,
@@ -32,11 +34,6 @@ from surefind.kb.draft_rights import (
     seen_document,
     seen_revision,
 )
-from surefind.kb.drafts.difference import DiffLine, changed_lines
-from surefind.kb.drafts.people import same_person
-from surefind.kb.drafts.review import comment, resolve
-from surefind.kb.drafts.source import is_text
-from surefind.kb.drafts.values import OPEN, Comment, Draft
 
 router = APIRouter(include_in_schema=False)
 Number = Annotated[int, Path(ge=1, lt=2**62)]

@@ -1,11 +1,19 @@
-"""`/`: the search page. It shows how sure the answer is, why each passage was found, and two pipelines side by side."""
+"""`/`: the search page. It shows how sure the answer is, why each passage was found, and two pipelines side by side.
+
+`/ask`: a page that answers a question with quotes, or says that nothing here does.
+
+The text of a passage as a page shows it: the best sentence and the words of the query are marked.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
@@ -14,26 +22,101 @@ from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from surefind.base.errors import NotBuiltError, NothingIndexedError, QueryError, SurefindError, UsageError
-from surefind.base.types import Effort, SearchResult
+from surefind.base.types import Effort, Hit, SearchResult
 from surefind.doors.auth.caller import Caller
 from surefind.doors.http.answers import shown_to
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.service import Served, Service
-from surefind.doors.web.page import back_to, is_fragment, local_path, page
-from surefind.doors.web.passage import TextSpan, parts_of
-from surefind.doors.why import why
-from surefind.doors.words import sought
-from surefind.engine.search.extent import Extent
-from surefind.engine.search.pipeline import Pipeline
+from surefind.doors.web.page import back_to, hit_path, is_fragment, local_path, page
+from surefind.doors.words import cut_out, markup_spans, pieces, sought, why
+from surefind.engine.search.parents import Extent, window
+from surefind.engine.search.pipeline import Pipeline, waiting_text
 from surefind.engine.search.reader import RequestedSearch
-from surefind.engine.search.waiting import waiting_text
-from surefind.engine.store.facets import Facet
+from surefind.engine.store.columns import Facet
+from surefind.kb.answer.answering import answer
+from surefind.kb.answer.values import Answer, Cited
+from surefind.lab.bench.drift import has_standing_exam, standing_exam
 from surefind.lab.bench.plan import short
-from surefind.lab.bench.standing import has_standing_exam, standing_exam
-from surefind.lab.exam import feedback as kept_feedback
 from surefind.lab.exam import keeping
-from surefind.lab.exam.visible import readable_questions
+from surefind.lab.exam import keeping as kept_feedback
+from surefind.lab.exam.model import readable_questions
 from surefind.lab.study.archive import saved_reports
+
+_SYNTAX = re.compile(
+    r"(?m)^[ \t]*#{1,6}[ \t]+|^[ \t]*\|[ :|-]+\|[ \t]*\n|^[ \t]*\|[ \t|]*+|^[ \t]*`{3}[^`\n]*\n?|\*{2,3}|`"
+    r"|(?<=\n)[ \t]*\n|\A\s+"
+    r"|(?<!\s)\s+\Z"
+    r"|!?\[(?=[^\[\]\n]{1,200}\]\()|(?<=[^\s\[\]])\]\([^()\s]{0,500}(?:[ \t]\"[^\"\n]{0,200}\")?\)"
+)
+"""What a reader of Markdown does not want to see: marks of headings, code and bold type, the first marks of a table's
+rows (the others stay between its cells), the targets of links, empty lines."""
+_ITALIC = re.compile(
+    r"(?<![\w*\\])\*(?=[^\s*])[^*\n]{1,200}(?<!\s)\*(?![\w*])|(?<![\w\\])_(?=[^\s_])[^_\n]{1,200}(?<!\s)_(?!\w)"
+)
+"""Words in italics, with the mark before and the mark after them. A mark alone stays: it is a footnote or a product."""
+_SNIPPET_CHARS = 340
+"""Characters of a passage that a hit shows: about four lines."""
+
+
+@dataclass(frozen=True)
+class TextSpan:
+    """A stretch of a hit's text."""
+
+    text: str
+    word: bool
+    """Whether it is a word of the query."""
+    sentence: bool
+    """Whether it belongs to the best sentence."""
+
+
+def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> list[TextSpan]:
+    """Cuts the text of a hit to `most` characters, and then where its best sentence or a word of the query begins or
+    ends."""
+    first, last = hit.sentence or (hit.start, hit.start)
+    whole, (start, end) = _without_syntax(hit.text, (first - hit.start, last - hit.start))
+    at, until = window(whole, start, end, most)
+    text, start, end = whole[at:until], max(0, start - at), max(0, min(end, until) - at)
+    emphasised = sorted((a, b) for a, b, key in pieces(text, True) if key in words)
+    cuts = sorted({0, start, end, len(text), *(at for span in emphasised for at in span)})
+    rest = iter(emphasised)
+    inside, parts = next(rest, None), [TextSpan("…\u00a0", False, False)] if at else []
+    for a, b in pairwise(cuts):
+        while inside and inside[1] <= a:
+            inside = next(rest, None)
+        parts.append(TextSpan(text[a:b], bool(inside and inside[0] <= a), start <= a < end))
+    return [*parts, TextSpan("\u00a0…", False, False)] if until < len(whole) else parts
+
+
+def plain(text: str) -> str:
+    """Returns a text without markup and the syntax of Markdown."""
+    return _without_syntax(text, ())[0]
+
+
+def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]:
+    """Returns the text without markup and the syntax of Markdown, and where these places are in it."""
+    removed: list[tuple[int, int]] = []
+    syntax = (match.span() for match in _SYNTAX.finditer(text))
+    italics = (span for match in _ITALIC.finditer(text) for span in _first_and_last(match.span()))
+    for start, end in sorted((*markup_spans(text), *syntax, *italics)):
+        begin = max(start, removed[-1][1]) if removed else start
+        if begin < end:
+            removed.append((begin, end))
+    starts = [start for start, _ in removed]
+    lost = list(accumulate((end - start for start, end in removed), initial=0))
+
+    def moved(place: int) -> int:
+        at = min(max(place, 0), len(text))
+        before = bisect_right(starts, at)
+        inside = max(0, removed[before - 1][1] - at) if before else 0  # the place is within something removed
+        return at - lost[before] + inside
+
+    return cut_out(text, removed), [moved(place) for place in places]
+
+
+def _first_and_last(span: tuple[int, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    start, end = span
+    return (start, start + 1), (end - 1, end)
+
 
 router = APIRouter(include_in_schema=False)
 _HIT_EXTENT = Extent.parse("parent", 700)
@@ -309,3 +392,49 @@ async def keep(
     if is_fragment(request):
         return await service.work(lambda: page(caller, "kept.html", title="", here="", kept=kept))
     return back_to(request, local_path(then))
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A sentence of the answer, and where it is from."""
+
+    text: str
+    sources: list[tuple[Hit, str]]
+    """The hits, each with the address that opens its document at the sentence."""
+
+
+@router.get("/ask")
+async def ask(request: Request, service: Served, query: Annotated[str, Query(max_length=10_000)] = "") -> Response:
+    """The whole page, or the answer alone."""
+    caller = await service.caller(request, "read")
+    question = query.strip()
+    template = "answer.html" if is_fragment(request) else "ask.html"
+
+    def made() -> Response:
+        answered, empty = _answered(service, caller, question)
+        quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
+        note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
+        return page(
+            caller, template, title=question or "Ask", here="ask", query=question, found=answered, quotes=quotes,
+            note=note, empty=empty,
+        )  # fmt: skip
+
+    if not question:
+        return await service.work(made)
+    return await service.answer_apart(request, caller, service.kb.pipeline(), False, made)
+
+
+def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer | None, bool]:
+    """Returns the answer, and whether there is nothing to search."""
+    most = service.settings.max_query
+    if len(question) > most:
+        raise QueryError(f"The question has {len(question):,} characters; the limit is {most:,}.")
+    try:
+        return (answer(service.kb, question, caller.access()) if question else None), False
+    except NothingIndexedError:
+        return None, True
+
+
+def _quote(sentence: Cited, answered: Answer) -> Quote:
+    hits = [hit for hit in answered.result.hits if hit.rank in sentence.citations]
+    return Quote(plain(sentence.text), [(hit, hit_path(hit, "", sentence.text)) for hit in hits])

@@ -19,7 +19,7 @@ from surefind.doors.auth.caller import Caller
 from surefind.doors.auth.keys import Key, Keys
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, page
-from surefind.kb.editing import SettingsView, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
+from surefind.kb.adoption import SettingsView, Undoable, hidden, save_settings, shown_settings, undo_change, undoable
 from surefind.kb.model_health import model_health
 from surefind.kb.status import Status
 

@@ -7,8 +7,7 @@ import unicodedata
 from collections.abc import Callable
 from itertools import pairwise
 
-from surefind.base.text.fold import fold
-from surefind.base.text.scripts import CLUSTER, HAN, HANGUL, MARKS, UNSPACED_RUN, pattern
+from surefind.base.text.words import CLUSTER, HAN, HANGUL, MARKS, UNSPACED_RUN, fold, pattern
 
 # A token is an amount with thousands separators, or runs of letters and digits joined by the characters that occur in
 # identifiers (or by marks and other characters inside a word), followed by clause letters as in 1020.320(d)(2). No part

@@ -15,6 +15,10 @@ and if nothing else is left (`to be or not to be`, `The Who`).
 
 Other scripts (`_tokens`, `text.fold`): pairs of characters for scripts without spaces between words; accents are
 folded. ASCII text skips this part.
+
+English question words, pronouns and auxiliary verbs: what a question contains besides its subject.
+
+Left out on purpose, because they are also nouns, months or names: may, mine, will, might, us, it.
 """
 
 from __future__ import annotations
@@ -24,8 +28,16 @@ from functools import cache
 from typing import Any, ClassVar
 
 from surefind.base.spec import Stage, format_spec
-from surefind.engine.analyze._question_words import QUESTION_WORDS
 from surefind.engine.analyze._tokens import raw_tokens, split_identifier, terms_of
+
+QUESTION_WORDS = frozenset(
+    "who whom whose what which when where why how "
+    "i me my myself we our ours ourselves you your yours yourself he him his she her hers they them its itself "
+    "someone anyone "
+    "am is are was were be been being do does did doing done have has had having "
+    "can could should would shall must".split()
+)
+
 
 STOPWORDS = frozenset(
     "a an and are as at be but by for if in into is it no not of on or such that the their then there these "

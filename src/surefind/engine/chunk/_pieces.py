@@ -1,4 +1,7 @@
-"""Splits a document into pieces that stay together; structured chunkers build their chunks from them."""
+"""Splits a document into pieces that stay together; structured chunkers build their chunks from them.
+
+Makes chunks from character spans.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,29 @@ from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
 from surefind.base.text.blocks import Block, Span, structure
-from surefind.base.text.sentences import sentence_spans
-from surefind.base.text.tokens import count_tokens, token_spans
+from surefind.base.text.words import count_tokens, sentence_spans, token_spans
 from surefind.base.types import Chunk, Document
-from surefind.engine.chunk._spans import make_chunk
+
+
+def make_chunk(
+    document: Document,
+    start: int,
+    end: int,
+    headings: tuple[str, ...] = (),
+    context: str = "",
+    parent: tuple[int, int] | None = None,
+) -> Chunk:
+    """The chunk of a span, without white space at both ends. The span must contain text."""
+    start, end = stripped(document.text, start, end)
+    return Chunk(document.id, start, end, document.text[start:end], headings, context, parent, document.title)
+
+
+def stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without the white space at both ends."""
+    inside = text[start:end].strip()
+    start += text[start:end].index(inside)
+    return start, start + len(inside)
+
 
 Path = tuple[str, ...]
 _MAX_HEADER_CHARS = 1000

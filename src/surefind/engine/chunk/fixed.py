@@ -16,9 +16,9 @@ from typing import ClassVar, Literal
 
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage, require
-from surefind.base.text.tokens import token_spans, word_spans
+from surefind.base.text.words import token_spans, word_spans
 from surefind.base.types import Chunk, Document
-from surefind.engine.chunk._spans import make_chunk
+from surefind.engine.chunk._pieces import make_chunk
 
 
 @dataclass(frozen=True)

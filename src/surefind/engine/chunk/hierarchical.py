@@ -21,10 +21,9 @@ from typing import ClassVar
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage, require
 from surefind.base.text.blocks import Span
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.words import token_spans
 from surefind.base.types import Chunk, Document
-from surefind.engine.chunk._pieces import Piece, chunk_of, groups, joined, pieces
-from surefind.engine.chunk._spans import stripped
+from surefind.engine.chunk._pieces import Piece, chunk_of, groups, joined, pieces, stripped
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,17 @@ wrong, `tries` times in all; then `base` cuts the document. A document of more t
 With `llm_context` as enricher this is "agentic-2" of the agentic-knowledge-base study (3.1.4.2). One call per part if
 the first answer is valid. The study asks at `temperature=0.2` (without it, the temperature is 0), with its own words
 (`prompt=paper`), about the whole document (`part_words=null`), for at most 1,000 tokens (`max_tokens=1000`).
+
+The limits of `llm_segments`: how many chunks a text may become, and whether an answer respects this.
+
+    τ = round(words / per_chunk)        chunks in [max(2, τ - 3), τ + 3]
+
+(Section 3.1.4.2 of the agentic-knowledge-base study, which has per_chunk = 1,000.)
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, cast
@@ -23,15 +30,43 @@ from surefind.base.prompts.values import Calls, Completion, Workload
 from surefind.base.protocols import Chunker, Services
 from surefind.base.running.notes import count_without_model, note
 from surefind.base.spec import Stage, require
-from surefind.base.text.scripts import count_words
-from surefind.base.text.sections import Section, sections
-from surefind.base.text.sentences import sentence_spans
+from surefind.base.text.blocks import Section, sections
+from surefind.base.text.words import count_words, sentence_spans
 from surefind.base.types import Chunk, Document
-from surefind.engine.chunk._breakpoints import chunk_range, read_breakpoints
-from surefind.engine.chunk._spans import make_chunk
-from surefind.engine.llm import estimate
-from surefind.engine.llm.ask import ask, check_temperature
-from surefind.engine.llm.reply import without_reasoning
+from surefind.engine.chunk._pieces import make_chunk
+from surefind.engine.llm import prices
+from surefind.engine.llm.ask import ask, check_temperature, without_reasoning
+from surefind.engine.llm.listwise import in_a_row
+
+_SLACK = 3
+_MIN_CHUNKS = 2
+
+
+def chunk_range(words: int, per_chunk: int) -> tuple[int, int]:
+    """The smallest and the largest allowed number of chunks. Halves round up, so that 500 words at 1,000 per chunk give
+    a target of one chunk, not zero."""
+    target = int(words / per_chunk + 0.5)
+    return max(_MIN_CHUNKS, target - _SLACK), target + _SLACK
+
+
+def read_breakpoints(reply: str, sentences: int, low: int, high: int) -> list[int] | str:
+    """The numbers of the sentences that begin a chunk, without the first; or a text that says what is wrong with the
+    reply. That text becomes part of the next prompt."""
+    numbers = re.findall(r"-?\d+", reply)
+    if not numbers:
+        return "it held no sentence numbers"
+    if len(reply) > 12 * len(numbers) + 200:
+        return "it held more than a list of sentence numbers"
+    points = sorted({int(number[:9]) for number in numbers})
+    outside = [point for point in points if not 0 < point < sentences]
+    if outside:
+        return f"{outside[0]} is not a sentence number from 1 to {sentences - 1}"
+    if in_a_row(points):
+        return "it named sentences one after another, not where topics change"
+    if not low - 1 <= len(points) <= high - 1:
+        return f"it gave {len(points)} breaking points instead of {low - 1} to {high - 1}"
+    return points
+
 
 _SLOTS = ("n_sentences", "word_count", "sentences", "min_breakpoints", "max_breakpoints", "correction")
 
@@ -63,8 +98,8 @@ class LLMSegments(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         """An upper bound: `tries` calls per part, though only an invalid answer is asked for again."""
-        parts = 1 if self.part_words is None else max(1, -(-work.document_tokens // estimate.text(self.part_words)))
-        return estimate.calls(self.model, work.documents * parts * self.tries, work.document_tokens // parts, 60)
+        parts = 1 if self.part_words is None else max(1, -(-work.document_tokens // prices.text(self.part_words)))
+        return prices.calls(self.model, work.documents * parts * self.tries, work.document_tokens // parts, 60)
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
         found_sections = sections(document)

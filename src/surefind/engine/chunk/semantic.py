@@ -23,7 +23,7 @@ import numpy as np
 
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage, require
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.words import token_spans
 from surefind.base.types import Chunk, Document, FloatArray, Floats
 from surefind.engine.chunk._pieces import Piece, chunk_of, groups, pieces
 

@@ -14,8 +14,7 @@ from typing import ClassVar
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Document
-from surefind.engine.chunk._pieces import Piece, chunk_of, groups, pieces
-from surefind.engine.chunk._spans import stripped
+from surefind.engine.chunk._pieces import Piece, chunk_of, groups, pieces, stripped
 
 _MAX_TOKENS = 200
 """Tokens of one searched piece, at most; also cuts text without sentences (a block of code, a table)."""

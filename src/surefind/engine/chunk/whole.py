@@ -8,7 +8,7 @@ from typing import ClassVar
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk, Document
-from surefind.engine.chunk._spans import make_chunk
+from surefind.engine.chunk._pieces import make_chunk
 
 
 @dataclass(frozen=True)

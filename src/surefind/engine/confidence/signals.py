@@ -15,7 +15,17 @@
 
 Without a retriever of words, all words of the query weigh the same. `agreement` and `same` are read if there are both
 kinds of retrievers. If a reader has read the first passages, its signals stand in place of those of words
-(`surefind.engine.confidence.reading`): what BM25 gives the first passage means something else in every collection.
+(`surefind.engine.confidence.signals`): what BM25 gives the first passage means something else in every collection.
+
+What a reader says of the first passages of a search. Its scores mean the same in every collection, which those of
+BM25 and of vectors do not.
+
+    first    l_1, the logit of the first passage: does it answer the query?
+    others   max l_i of the others
+    share    log (exp l_1 / Σ exp l_i): do others answer it as well?
+
+The reader is a cross-encoder. It reads the `READ` first passages, of each the `TOKENS` tokens that fit the query best:
+about 0.1 s on two cores.
 """
 
 from __future__ import annotations
@@ -32,7 +42,21 @@ from surefind.base.abilities import query_tokens
 from surefind.base.protocols import Analyzer
 from surefind.base.types import PAD, BoolArray, Floats, Rankings, Wording
 from surefind.engine.confidence.measures import agreement, lead, margin, shared_first
-from surefind.engine.confidence.reading import READ_SIGNALS
+
+READ = 6
+TOKENS = 128
+READ_SIGNALS = ("read: first", "read: others", "read: share")
+_NOTHING = -10.0
+"""The logit of a passage that is not there."""
+
+
+def reading_signals(logits: Floats) -> Floats:
+    """Returns the signals of one query from the logits of its first passages."""
+    first = float(logits[0]) if len(logits) else _NOTHING
+    others = float(logits[1:].max()) if len(logits) > 1 else _NOTHING
+    share = first - float(np.logaddexp.reduce(logits)) if len(logits) else 0.0
+    return np.array([first, others, share])
+
 
 Kind = Literal[
     "words", "meaning", "both", "other", "words, read", "meaning, read", "both, read", "other, read"

@@ -22,11 +22,10 @@ from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Calls, Completion, Workload
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage, require
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.words import token_spans
 from surefind.base.types import Chunk, Document
-from surefind.engine.llm import estimate
-from surefind.engine.llm.ask import ask, check_temperature, note_failures
-from surefind.engine.llm.reply import repeats, shares_words, unfenced
+from surefind.engine.llm import prices
+from surefind.engine.llm.ask import ask, check_temperature, note_failures, repeats, shares_words, unfenced
 
 _SLOTS = ("document", "chunk")
 _ANSWER = 150
@@ -56,9 +55,9 @@ class LLMContext(Stage):
         check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
-        most = work.document_tokens if self.document_tokens is None else estimate.text(self.document_tokens)
+        most = work.document_tokens if self.document_tokens is None else prices.text(self.document_tokens)
         document = min(work.document_tokens, most)
-        return estimate.calls(self.model, work.chunks, document + work.chunk_tokens, _ANSWER)
+        return prices.calls(self.model, work.chunks, document + work.chunk_tokens, _ANSWER)
 
     def enrich(self, document: Document, chunks: list[Chunk], services: Services) -> list[Chunk]:
         template = services.prompt(self.name, self.prompt, _SLOTS)

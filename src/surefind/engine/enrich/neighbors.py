@@ -15,9 +15,8 @@ from typing import ClassVar
 
 from surefind.base.protocols import Services
 from surefind.base.spec import Stage, require
-from surefind.base.text.blocks import Span
-from surefind.base.text.sections import Section, sections
-from surefind.base.text.tokens import token_spans
+from surefind.base.text.blocks import Section, Span, sections
+from surefind.base.text.words import token_spans
 from surefind.base.types import Chunk, Document
 
 

@@ -18,12 +18,11 @@ from surefind.base.prompts.prompt import Prompt
 from surefind.base.prompts.values import Calls, Completion, Workload
 from surefind.base.protocols import Progress, Services
 from surefind.base.spec import Stage
-from surefind.base.text.sentences import sentence_spans
+from surefind.base.text.words import sentence_spans
 from surefind.base.types import Extraction, Mention
 from surefind.engine.extract.phrases import Phrases
-from surefind.engine.llm import estimate
-from surefind.engine.llm.ask import ask, check_temperature, note_failures
-from surefind.engine.llm.reply import read_object
+from surefind.engine.llm import prices
+from surefind.engine.llm.ask import ask, check_temperature, note_failures, read_object
 
 _TOKENS = 1000
 """Tokens of an answer, at most."""
@@ -89,7 +88,7 @@ class LLM(Stage):
         return extractions
 
     def llm_calls(self, work: Workload) -> Calls:
-        return estimate.calls(self.model, work.chunks, work.chunk_tokens, _ANSWER)
+        return prices.calls(self.model, work.chunks, work.chunk_tokens, _ANSWER)
 
     def read(
         self, texts: Sequence[str], services: Services, progress: Progress | None = None

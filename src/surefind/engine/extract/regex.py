@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from surefind.base.protocols import Progress, Services
 from surefind.base.spec import Stage
-from surefind.base.text.scripts import spaced
+from surefind.base.text.words import spaced
 from surefind.base.types import Extraction, Mention
 
 _CAPITALISED = re.compile(r"\b[A-Z][\w&'-]*(?:[ ][A-Z][\w&'-]*)*")

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from surefind.base.errors import MissingPartError
 from surefind.base.protocols import Progress, Services
 from surefind.base.spec import Stage
-from surefind.base.text.sentences import sentence_spans
+from surefind.base.text.words import sentence_spans
 from surefind.base.types import Extraction, Mention
 from surefind.engine.extract.phrases import Phrases
 

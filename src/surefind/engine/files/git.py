@@ -3,27 +3,225 @@
     git+https://host/team/handbook.git@v2.1      git+ssh://git@host/team/handbook.git      git+file:///srv/handbook@main
 
 `_git_program` runs git, with everything disabled that could run code from a repository.
+
+Runs the git program on a bare repository: safely, in its own process group, under limits.
+
+No code from a repository runs: there are no hooks, submodules, filters or working tree. Only the protocols https, ssh
+and file are allowed, and git never asks for a password. Time, memory and the size of files are limited, and git ends
+with this process, however this process ends.
+
+Writes a file into the working tree of a git repository and commits it, under the name of its author.
+
+Where a document may be written: inside the tree of documents, and never where a sync, git, a shell or another tool
+reads its configuration or an assistant its instructions.
+
+Some disks take different names for the same file: they ignore case, invisible characters, or blanks and dots at the
+end, and give short names such as GIT~1. A name is compared in the one form that all of them have in common.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 import re
 import shutil
+import signal
+import subprocess
 import tarfile
-from collections.abc import Callable, Iterator
+import tempfile
+import threading
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
-from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.disk.folders import FILE_NAME
+from surefind.base.disk.sealed import read_sealed, write_file, write_sealed
 from surefind.base.errors import MissingPartError, SourceError
-from surefind.engine.files._git_program import SCHEMES, git, running
-from surefind.engine.files.limits import FileLimits
+from surefind.base.names import document_name
+from surefind.engine.files.opening import FileLimits
+from surefind.engine.files.scan import FileRules, is_ignored
+
+_WINDOWS_SHORT_NAME = re.compile(r"[^.]{1,8}~\d{1,6}(?:\..{0,3})?")
+"""A short name that Windows makes of a long one."""
+_INSTRUCTIONS = frozenset(
+    "agent agents claude clinerules codex conventions copilot copilot-instructions crush cursorrules gemini goosehints "
+    "grok jules junie llms llms-full qwen skill soul warp windsurfrules".split()
+)
+"""The stems of files that coding agents and assistants take for instructions, such as CLAUDE.md and claude.local.md."""
+_FOR_AGENTS = re.compile(r".+\.(?:agent|chatmode|instructions|prompt|skill)\.[a-z]+")
+"""Names with a second ending by which assistants find their instructions: review.prompt.md."""
+_LISTS = re.compile(
+    r"(?:(?:[\w.-]{0,80}[-_.])?(?:requirements?|constraints|reqs)(?:[-_.][\w.-]{1,80})?|cmakelists|cmakecache|"
+    r"meson_options|runtime|packages|apt|robots|humans|ads|app-ads|sellers|security|[0-9a-f]{32})\.(?:txt|text)"
+    r"|google[0-9a-f]{8,40}\.html?"
+)
+"""Files that package managers, builds, hosting and search engines read."""
+_LISTS_BELOW = re.compile(r"(?:[\w-]{0,80}[-_])?(?:requirements|constraints|reqs)")
+"""Folders whose .txt files package managers read."""
+
+
+def is_document_path(path: str) -> bool:
+    """Returns whether a file at this path of a tree is a document: inside the tree, where a sync would read it, and not
+    the settings of a knowledge base."""
+    plain = PurePosixPath(path)
+    parts = [_folded(part) for part in plain.parts]
+    if not parts or plain.is_absolute() or "\\" in path:
+        return False
+    if any(part in ("", FILE_NAME) or _WINDOWS_SHORT_NAME.fullmatch(part) for part in parts):
+        return False
+    return not is_ignored("/".join(parts), FileRules())
+
+
+def check_writable(document: str, name: str, formats: Sequence[str]) -> None:
+    """Raises `SourceError` unless the text of a document may be written to a file of its name: a document in one of
+    these formats, which is that of the file `name` that was reviewed, and not one that programs read."""
+    document_name(document)
+    suffix = _suffix(document)
+    if not is_document_path(document) or _is_read_by_programs(document):
+        why = "programs or assistants read a file of this name"
+    elif suffix not in formats:
+        why = f"only {' '.join(formats)} are written (formats below [desk] in surefind.toml)"
+    elif _suffix(name) != suffix:
+        why = f"its text was reviewed as {name}, which is another format"
+    else:
+        return
+    raise SourceError(f"{document!r} is not written to a git repository: {why}. Publish it under another name.")
+
+
+def _suffix(path: str) -> str:
+    return PurePosixPath(path).suffix.lower()
+
+
+def _is_read_by_programs(path: str) -> bool:
+    *folders, name = (_folded(part) for part in PurePosixPath(path).parts)
+    if name.split(".")[0] in _INSTRUCTIONS or _FOR_AGENTS.fullmatch(name) or _LISTS.fullmatch(name):
+        return True
+    return name.endswith((".txt", ".text")) and any(map(_LISTS_BELOW.fullmatch, folders))
+
+
+def _folded(part: str) -> str:
+    """Returns a name as the most lenient disk compares it. What follows a colon names a part of a file on Windows."""
+    plain = unicodedata.normalize("NFKC", part).casefold()
+    shown = "".join(letter for letter in plain if unicodedata.category(letter) not in ("Cf", "Cc"))
+    return shown.partition(":")[0].strip().rstrip(". ")
+
+
+SCHEMES = ("https", "ssh", "file")
+
+"""Bytes read from a pipe at a time."""
+_MAX_OUTPUT_BYTES = 1 << 20
+"""Bytes of git's messages that are read."""
+_SAFE = [
+    word
+    for setting in (
+        "core.hooksPath=/dev/null", "core.fsmonitor=false", "submodule.recurse=false", "fetch.recurseSubmodules=false",
+        "gc.auto=0", "maintenance.auto=false", "init.templateDir=",
+        "core.bigFileThreshold=10m",  # larger files are streamed, not loaded
+    )
+    for word in ("-c", setting)
+]  # fmt: skip
+_START = """
+ulimit -d "$1" 2>/dev/null; ulimit -f "$2" 2>/dev/null; shift 2
+exec 3<&0
+{ read -r _ <&3 || kill -KILL 0; } >/dev/null 2>&1 &
+exec git "$@" </dev/null 3<&-
+"""
+"""Starts git with limits on its memory (kB) and on the files that it writes (blocks of 512 bytes). Beside it waits a
+process that reads our end of a pipe: if the pipe ends without a line, we have died, and the whole group is killed."""
+
+
+def git(store: Path, *words: str, limits: FileLimits) -> str:
+    """Runs a git command and returns its output."""
+    with running(store, *words, limits=limits) as output:
+        return output.read().decode().strip()
+
+
+@contextlib.contextmanager
+def running(store: Path, *words: str, limits: FileLimits, strict: bool = False) -> Iterator[IO[bytes]]:
+    """Runs a git command and yields its output as a stream. The end of the block waits for the command and raises
+    `SourceError` if it failed. If the block raises, or time is up, the command and its network helpers are killed.
+
+    With `strict`, an error on stderr is a failure, whatever the exit code. Network commands cannot be strict: a helper
+    that may not ask for a password prints `fatal: …`, and the fetch continues without a password.
+    """
+    with tempfile.TemporaryFile() as stderr:  # not a pipe: git would block once an unread pipe is full
+        process = _started(store, words, stderr, limits)
+        timed_out = threading.Event()
+
+        def stop() -> None:
+            timed_out.set()
+            _kill(process)
+
+        timer = threading.Timer(limits.repository_seconds, stop)
+        timer.daemon = True
+        timer.start()
+        watched, output = process.stdin, process.stdout
+        assert watched is not None and output is not None
+        try:
+            yield output
+            while output.read(_PIECE):  # git would block on output that the caller left unread
+                pass
+            process.wait()
+        finally:
+            timer.cancel()
+            _kill(process)
+            with contextlib.suppress(BrokenPipeError):
+                watched.write(b"\n")  # git has ended: the process beside it may go
+                watched.close()
+            output.close()
+            process.wait()
+        if timed_out.is_set():
+            seconds = limits.repository_seconds
+            raise SourceError(f"git {words[0]} took more than {seconds:g} s (max_repository_seconds) and was stopped.")
+        stderr.seek(0)
+        lines = stderr.read(_MAX_OUTPUT_BYTES).decode(errors="replace").splitlines()
+        reasons = [line for kind in ("fatal: ", "error: ") for line in lines if line.startswith(kind)]
+        if process.returncode or (strict and reasons):
+            reason = next(iter([*reasons, *filter(None, reversed(lines))]), f"exit code {process.returncode}")
+            reason = _limit_reached(" ".join(lines), process.returncode, limits) or reason
+            raise SourceError(f"git {words[0]} failed: {reason.removeprefix('fatal: ').removeprefix('error: ')}")
+
+
+def _limit_reached(said: str, code: int, limits: FileLimits) -> str:
+    """Names the limit that stopped git or one of its helpers; empty if none did."""
+    if code == -signal.SIGXFSZ or f"signal {int(signal.SIGXFSZ)}" in said or "File too large" in said:
+        return f"it writes more than {limits.repository_mb:g} MB (max_repository_mb)"
+    if "ut of memory" in said or "malloc failed" in said or "Cannot allocate memory" in said:
+        return f"it needs more than {limits.memory_mb:g} MB of memory (max_memory_mb)"
+    return ""
+
+
+def _started(store: Path, words: tuple[str, ...], stderr: IO[bytes], limits: FileLimits) -> subprocess.Popen[bytes]:
+    environment = {key: value for key, value in os.environ.items() if key not in ("GIT_DIR", "GIT_WORK_TREE")}
+    environment |= {
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": ":".join(SCHEMES),
+        "GIT_SSH_COMMAND": os.environ.get("GIT_SSH_COMMAND", "ssh -oBatchMode=yes"),
+        "LC_ALL": "C",
+    }
+    most = (str(int(limits.memory_mb * 1000)), str(int(limits.repository_mb * 1e6 / 512)))
+    return subprocess.Popen(
+        ["/bin/sh", "-c", _START, "sh", *most, *_SAFE, *words],
+        cwd=store,
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,  # its own group: Ctrl-C goes to us only, and one signal kills git and its helpers
+    )
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.returncode is None:  # after wait(), another process may have its id
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+
 
 PREFIX = "git+"
 """Marks the URL of a repository, as opposed to a path."""
@@ -302,3 +500,56 @@ class _Ending:
     @property
     def is_whole(self) -> bool:
         return self._last == bytes(2 * tarfile.BLOCKSIZE)
+
+
+_COMMITTER = ("-c", "user.name=Surefind", "-c", "user.email=surefind@localhost", "-c", "commit.gpgSign=false")
+
+
+@dataclass(frozen=True)
+class WorkingTree:
+    """The working tree of a repository, and what may be written to it."""
+
+    repository: Path
+    below: Sequence[Path]
+    """The folders that documents may be written to."""
+    formats: Sequence[str]
+    """The endings of the files that may be written."""
+    limits: FileLimits
+
+    def file(self, document: str, name: str) -> Path:
+        """Returns the file of a document whose text was reviewed as the file `name`. Raises `SourceError` if no
+        document is written there, or if its path leads through a symbolic link."""
+        check_writable(document, name, self.formats)
+        if not (self.repository / ".git").exists():
+            raise SourceError(f"{self.repository} is not the top folder of a git repository. Make one with: git init.")
+        parts = PurePosixPath(document).parts
+        steps = [self.repository.joinpath(*parts[: end + 1]) for end in range(len(parts))]
+        if any(step.is_symlink() for step in steps):
+            raise SourceError(f"{document!r} is, or is behind, a symbolic link. Publish it under another name.")
+        file = steps[-1]
+        if not any(file.is_relative_to(folder) for folder in self.below):
+            raise SourceError(
+                f"{file} is not synced, so it is no document. Set [desk] git to the folder that is synced, if it is "
+                "the top folder of a git repository."
+            )
+        return file
+
+    def commit(self, document: str, name: str, data: bytes, author: str, message: str) -> str:
+        """Writes the file of a document, commits it and returns the commit. Other changes in the working tree stay as
+        they are. If the repository has this content already, nothing is committed. Raises `SourceError`."""
+        file = self.file(document, name)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_file(file, data)
+        except OSError as error:
+            raise SourceError(f"{document} cannot be written to {self.repository} ({error.strerror}).") from None
+        self._git("add", "--", f":(literal){document}")
+        if self._git("status", "--porcelain", "--", f":(literal){document}"):
+            letters = (letter if letter.isprintable() and letter not in "<>" else " " for letter in author)
+            author = " ".join("".join(letters).split()) or "unknown"
+            words = ("commit", "--quiet", "--no-verify", f"--author={author} <>", "-m", message)
+            self._git(*_COMMITTER, *words, "--", f":(literal){document}")
+        return self._git("rev-parse", "HEAD")
+
+    def _git(self, *words: str) -> str:
+        return git(self.repository, *words, limits=self.limits)

@@ -18,17 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeVar
 
 from surefind.base import spec
-from surefind.base.disk.records import from_json, to_json
-from surefind.base.disk.sealed import check_files, read_sealed
+from surefind.base.disk.sealed import check_files, from_json, read_sealed, to_json
 from surefind.base.errors import SpecError, StoreError
 from surefind.base.protocols import Corpus, Retriever, Services
-from surefind.base.running.cache import BoundedCache
 from surefind.base.running.notes import note
+from surefind.base.running.workers import BoundedCache
 from surefind.base.spec import Stage
 from surefind.base.types import FloatArray, Query, Rankings
-from surefind.engine.inference.manifest import FORMAT, FusionManifest, FusionTraining
-from surefind.engine.inference.provenance import differences, drift
-from surefind.engine.store.version import FileVersion, find_named
+from surefind.engine.inference.provenance import FORMAT, FusionManifest, FusionTraining, differences, drift
+from surefind.engine.store.connection import FileVersion, find_named
 
 if TYPE_CHECKING:
     from surefind.engine.fuse.support.predictors import Weigher

@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.base.types import BoolArray, IntArray, Mask
-from surefind.engine.graph.facts import ALIAS, HEADING, LINK, MENTION, NAMED, TITLE, Facts
-from surefind.engine.graph.names import Lexicon
+from surefind.engine.graph.facts import ALIAS, HEADING, LINK, MENTION, NAMED, TITLE, Facts, Lexicon
 
 MENTIONS, LINKS, HEADED, TITLED = 1, 2, 4, 8
 _CAPITAL = 16

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.base.types import FloatArray, IntArray
-from surefind.engine.graph import kernels
+from surefind.engine.graph import walk
 from surefind.engine.graph.derive import HEADED, TITLED, Graph
 from surefind.engine.graph.facts import MENTION, RELATION
 
@@ -66,7 +66,7 @@ def _pairs(graph: Graph) -> tuple[IntArray, IntArray, NDArray[np.float64]]:
     """Pairs of related entities and their weights."""
     starts, entities = _sentences(graph)
     held = np.bincount(entities, minlength=len(graph.keys)).astype(np.float64)
-    pairs, together = np.unique(kernels.pairs(starts, entities, len(graph.keys)), return_counts=True)
+    pairs, together = np.unique(walk.pairs(starts, entities, len(graph.keys)), return_counts=True)
     a, b = np.divmod(pairs, max(1, len(graph.keys)))
     total = max(1, len(starts) - 1)
     weight = npmi(together, held[a], held[b], total) * together / (together + 1)

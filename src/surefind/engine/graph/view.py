@@ -17,9 +17,8 @@ import numpy as np
 from surefind.base.types import Chunk
 from surefind.engine.graph.communities import Communities
 from surefind.engine.graph.derive import Graph
-from surefind.engine.graph.labels import labels, types
 from surefind.engine.graph.relations import relate
-from surefind.engine.graph.summaries import Summary
+from surefind.engine.graph.summaries import Summary, labels, types
 
 MAX_DRAWN = 10_000
 """Most entities drawn, the best connected first."""

@@ -26,7 +26,7 @@ from surefind.base.running.cores import usable_cores
 from surefind.base.running.workers import Workers
 from surefind.base.types import FloatArray
 from surefind.engine.inference.folder import OnnxFolder
-from surefind.engine.store.version import FileVersion, file_version
+from surefind.engine.store.connection import FileVersion, file_version
 
 _MAX_CHARACTERS = 20_000
 """Longer texts are cut before tokenizing, so that a huge text costs no more; no encoder here reads as much."""

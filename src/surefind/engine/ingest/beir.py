@@ -11,12 +11,10 @@ from typing import ClassVar
 from surefind.base.errors import SourceError
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.access_head import IN_RECORD
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import guarded
+from surefind.engine.files.inside import IN_RECORD, guarded
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import record_groups
-from surefind.engine.ingest._decode import read_text
-from surefind.engine.ingest._repeated import unique_keys
+from surefind.engine.ingest._decode import read_text, unique_keys
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,10 @@ from typing import ClassVar
 
 from surefind.base.spec import Stage
 from surefind.base.types import Document, Place
-from surefind.engine.files.access_head import code_head
-from surefind.engine.files.formats import CODE_LANGUAGES, FORMATS
-from surefind.engine.files.inside import owner_if_alike
+from surefind.engine.files.inside import code_head, owner_if_alike
+from surefind.engine.files.readers import CODE_LANGUAGES, FORMATS
 from surefind.engine.ingest._decode import read_text
-from surefind.engine.ingest._places import numbered
+from surefind.engine.ingest._tables import numbered
 
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|sealed|override|virtual|"

@@ -16,14 +16,12 @@ from typing import ClassVar
 
 from surefind.base.errors import SourceError
 from surefind.base.spec import Stage, require
-from surefind.base.text.delimiters import find_delimiter
+from surefind.base.text.words import find_delimiter
 from surefind.base.types import Document
-from surefind.engine.files.access_head import access_name
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import owner_if_alike, owner_only
+from surefind.engine.files.inside import access_name, owner_if_alike, owner_only
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._decode import SAVE_OR_SET_ENCODING, read_text
-from surefind.engine.ingest._places import joined, numbered
-from surefind.engine.ingest._tables import parts
+from surefind.engine.ingest._tables import joined, numbered, parts
 
 _SEPARATOR_LINE = re.compile(r"sep=(.)\n")
 """The first line of some files for Excel, which names the delimiter."""

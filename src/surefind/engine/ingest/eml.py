@@ -17,10 +17,9 @@ from surefind.base.errors import SourceError
 from surefind.base.names import record_name
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.access_head import access_name
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import guarded, owner_only, read_inside, scope
+from surefind.engine.files.inside import access_name, guarded, owner_only, read_inside, scope
 from surefind.engine.files.opening import read_file
+from surefind.engine.files.readers import FORMATS
 
 _HEADERS = ("From", "To", "Cc", "Date")
 

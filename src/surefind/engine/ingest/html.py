@@ -9,13 +9,11 @@ from typing import Any, ClassVar
 
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.access_head import is_access_key, resembles_access_key
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import owner_only
+from surefind.engine.files.inside import is_access_key, owner_only, resembles_access_key
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import access_groups, with_access_only
-from surefind.engine.ingest._decode import read_text
+from surefind.engine.ingest._decode import is_readable, read_text
 from surefind.engine.ingest._html import content, parse, repeated, to_markdown
-from surefind.engine.ingest._repeated import is_readable
 
 _NAMES = ("name", "property", "itemprop", "http-equiv")
 """The attributes of a meta element that may hold its name."""

@@ -17,12 +17,10 @@ from typing import Any, ClassVar
 from surefind.base.errors import SourceError
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.access_head import IN_RECORD, access_name, is_access_key
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import complain, guarded, owner_only
+from surefind.engine.files.inside import IN_RECORD, access_name, complain, guarded, is_access_key, owner_only
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import record_groups
-from surefind.engine.ingest._decode import read_text
-from surefind.engine.ingest._repeated import unique_keys
+from surefind.engine.ingest._decode import read_text, unique_keys
 
 _IDS = ("id", "_id", "key", "uuid")
 _TITLES = ("title", "name", "subject", "heading", "question", "summary")

@@ -11,13 +11,11 @@ from typing import Any, ClassVar
 from surefind.base.errors import SourceError
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.access_head import access_line
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import owner_only
+from surefind.engine.files.inside import access_line, owner_only
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import record_groups
-from surefind.engine.ingest._decode import read_text
-from surefind.engine.ingest._places import joined
-from surefind.engine.ingest._repeated import unique_keys
+from surefind.engine.ingest._decode import read_text, unique_keys
+from surefind.engine.ingest._tables import joined
 from surefind.engine.ingest.markdown import first_heading
 
 _ADVICE = 'remove it, and write "acl": ["group"] in the metadata of the notebook'

@@ -14,11 +14,11 @@ from typing import ClassVar
 from surefind.base.spec import Stage
 from surefind.base.text.blocks import title_of
 from surefind.base.types import Document
-from surefind.engine.files.formats import FORMATS
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import with_front_matter
 from surefind.engine.ingest._decode import read_text
-from surefind.engine.ingest._places import source_lines
 from surefind.engine.ingest._static_sites import plain_markdown
+from surefind.engine.ingest._tables import source_lines
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`\n]*$)|~{3,})")
 _CLOSING = re.compile(r"(?<=\s)#+$")

@@ -11,12 +11,9 @@ from typing import Any, ClassVar
 from surefind.base.errors import SourceError
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.readers import need
-from surefind.engine.ingest._package import check_package
-from surefind.engine.ingest._places import joined
-from surefind.engine.ingest._tables import table
-from surefind.engine.ingest.docx import package_title
+from surefind.engine.files.readers import FORMATS, need
+from surefind.engine.ingest._tables import joined, table
+from surefind.engine.ingest.docx import check_package, package_title
 
 _DEEPEST_GROUP = 20
 """Levels of groups of shapes; files with more are refused."""

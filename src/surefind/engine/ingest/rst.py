@@ -13,8 +13,7 @@ from typing import Any, ClassVar
 
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.readers import need
+from surefind.engine.files.readers import FORMATS, need
 from surefind.engine.ingest._access_list import with_access_only
 from surefind.engine.ingest._decode import read_text
 from surefind.engine.ingest._html import parse, to_markdown

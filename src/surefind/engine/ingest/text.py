@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.formats import FORMATS
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import with_access_only
 from surefind.engine.ingest._decode import SAVE_OR_SET_ENCODING, read_text
-from surefind.engine.ingest._places import source_lines
+from surefind.engine.ingest._tables import source_lines
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,10 @@ from xml.etree import ElementTree
 from surefind.base.errors import SourceError
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.access_head import access_name
-from surefind.engine.files.formats import FORMATS
-from surefind.engine.files.inside import owner_only
-from surefind.engine.files.readers import need
-from surefind.engine.ingest._package import check_package
-from surefind.engine.ingest._places import joined, numbered
-from surefind.engine.ingest._tables import parts
-from surefind.engine.ingest.docx import package_title
+from surefind.engine.files.inside import access_name, owner_only
+from surefind.engine.files.readers import FORMATS, need
+from surefind.engine.ingest._tables import joined, numbered, parts
+from surefind.engine.ingest.docx import check_package, package_title
 
 Row = tuple[int, list[str]]
 _NO_ROW: Row = (0, [])

@@ -18,8 +18,8 @@ from surefind.base.errors import SourceError
 from surefind.base.names import one_spelling, wrong_name
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.formats import FORMATS
 from surefind.engine.files.inside import OverLimitError, complain, owner_only, read_inside, scope
+from surefind.engine.files.readers import FORMATS
 from surefind.engine.files.scan import IGNORED
 
 _ENCRYPTED = 0x1

@@ -2,28 +2,133 @@
 
 chat.complete(messages)                    one answer
 complete_many(chat, [messages, …])         answers in the order of the prompts, several at a time
+
+Runs many calls in parallel, a bounded number at a time, and returns results in the order of the items.
+
+Caches answers by model, prompt and parameters: a repeated benchmark is free and identical.
+
+A row holds the answer and its cost. Prompts are stored only as hashes, API keys not at all.
 """
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
+from heapq import heapreplace
+from pathlib import Path
 from typing import Any, Protocol
 
-from surefind.base.errors import AnswerError, BudgetError, RefusedError, SurefindError, UsageError
-from surefind.base.prompts.meter import Meter
-from surefind.base.prompts.values import Completion, Message, Request
+from surefind.base.errors import AnswerError, BudgetError, RefusedError, StoreError, SurefindError, UsageError
+from surefind.base.prompts.values import Completion, Message, Meter, Request
 from surefind.base.protocols import ChatModel, Progress
 from surefind.base.running import notes
-from surefind.base.running.workers import StoppedError, awaited, check_stopped
+from surefind.base.running.notes import CollectedNotes
+from surefind.base.running.workers import StoppedError, Workers, awaited, check_stopped
 from surefind.engine.llm.address import Address
-from surefind.engine.llm.cache import CompletionCache
-from surefind.engine.llm.many import makespan, map_calls
 from surefind.engine.llm.prices import Price, most_tokens, tokens
+from surefind.engine.store.cache import Cache
+
+
+def map_calls(
+    work: Callable[[Any], Any], items: Sequence[Any], concurrency: int, progress: Progress | None = None
+) -> list[Any]:
+    """Runs `work` on each item, `concurrency` at a time. A SurefindError takes the place of a failed result.
+
+    A `BudgetError` and Ctrl-C are raised. Calls that have not begun are then dropped, and running calls are waited for
+    (after Ctrl-C only for a moment).
+    """
+    if not items:
+        return []
+
+    def one(item: Any) -> tuple[Any, CollectedNotes]:
+        with notes.collecting() as collected:
+            try:
+                return work(item), collected
+            except BudgetError:
+                raise
+            except SurefindError as error:
+                return error, collected
+
+    results: list[Any] = []
+    waits: list[float] = []
+    with Workers(concurrency) as workers:
+        for done, (result, collected) in enumerate(workers.map(one, items), 1):
+            results.append(result)
+            waits.append(collected.waited)
+            notes.pass_on(collected, 0.0)
+            if progress:
+                progress(done, len(items))
+    notes.wait(makespan(waits, concurrency))
+    return results
+
+
+def makespan(seconds: Iterable[float], workers: int) -> float:
+    """Seconds until jobs of these lengths are done, if each is started by the first free worker."""
+    free = [0.0] * workers
+    for length in seconds:
+        heapreplace(free, free[0] + length)
+    return max(free)
+
+
+_COLUMNS = (
+    "text TEXT", "tokens_in INT", "tokens_out INT", "dollars REAL", "cut INT", "model TEXT",
+    "seconds REAL",
+)  # fmt: skip
+
+
+class CompletionCache:
+    """Writes each answer to disk before anyone gets it, so a killed job keeps every answer it received."""
+
+    def __init__(self, path: Path) -> None:
+        self._cache = Cache(path, "completions", _COLUMNS)
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Completion]:
+        """Returns the answers that are in the cache."""
+        with self._explained():
+            return {key: _completion(*values) for key, values in self._cache.get(keys).items()}
+
+    def put(self, key: bytes, completion: Completion) -> None:
+        c = completion
+        cost = float(c.dollars), int(c.cut), c.model, float(c.seconds)
+        with self._explained():
+            self._cache.put([(key, c.text, c.tokens_in, c.tokens_out, *cost)])
+
+    def seconds(self, model: str) -> float | None:
+        """Average seconds per answer of this model; None if there are no answers. For estimates."""
+        with self._explained():
+            rows = self._cache.ask("SELECT avg(seconds) FROM completions WHERE model = ?", (model,))
+        return float(rows[0][0]) if rows and rows[0][0] is not None else None
+
+    def check(self) -> tuple[int, int]:
+        """Returns how many answers are intact, and how many are damaged."""
+        return self._cache.check()
+
+    def close(self) -> None:
+        self._cache.close()
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Re-raises disk and SQLite errors with advice: an answer that cannot be stored must stop a paid job."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise StoreError(
+                f"The cache of answers {self._cache.path} cannot be used ({error}). Free some space, or move the file "
+                "away."
+            ) from error
+
+
+def _completion(
+    text: str, tokens_in: int, tokens_out: int, dollars: float, cut: int, model: str, seconds: float
+) -> Completion:
+    return Completion(text, tokens_in, tokens_out, dollars, True, bool(cut), model, seconds)
+
 
 Usable = Callable[[int, Completion], bool]
 """Whether the step can use the answer to the prompt at this place."""

@@ -1,4 +1,7 @@
-"""Prices of tokens: the user's prices first, then the table of list prices; models on this machine cost nothing."""
+"""Prices of tokens: the user's prices first, then the table of list prices; models on this machine cost nothing.
+
+Estimates the tokens of a step's prompts for cost quotes: round numbers, rather too high than too low.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+from surefind.base.prompts.values import Calls, Workload
 from surefind.engine.llm.address import Address
 
 BYTES_PER_TOKEN = 3.5
@@ -63,3 +67,26 @@ def _list() -> dict[str, dict[str, Price]]:
     return {
         provider: {name: Price(*pair) for name, pair in rows.items()} for provider, rows in tomllib.loads(text).items()
     }
+
+
+PROMPT = 300
+"""Tokens of a prompt besides the texts it shows: instructions, the rule about fences, the query."""
+_FENCE = 25
+"""Tokens of the two tags around a text, including their marks."""
+_PER_WORD = 1.4
+"""Model tokens per Surefind token (a word or a punctuation mark)."""
+
+
+def passages(work: Workload, count: int, most: int) -> int:
+    """Estimates the tokens of `count` passages, each cut to `most` Surefind tokens."""
+    return count * (min(work.chunk_tokens, round(most * _PER_WORD)) + _FENCE)
+
+
+def text(words: int) -> int:
+    """Estimates the tokens of a text of `words` Surefind tokens."""
+    return round(words * _PER_WORD) + _FENCE
+
+
+def calls(model: str | None, count: int, tokens_in: int, tokens_out: int) -> Calls:
+    """`count` calls with `tokens_in` tokens of shown text and `tokens_out` tokens of answer each."""
+    return Calls(model or "", count, count * (PROMPT + tokens_in), count * tokens_out)

@@ -8,10 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surefind.base.disk.records import from_json, to_json
-from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.disk.sealed import from_json, read_sealed, to_json, write_sealed
 from surefind.base.errors import SpecError, StoreError
-from surefind.engine.store.version import FileVersion, find_named
+from surefind.engine.store.connection import FileVersion, find_named
 
 if TYPE_CHECKING:
     from surefind.base.protocols import Services

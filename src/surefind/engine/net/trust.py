@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from surefind.base.disk.replacing import write_file
+from surefind.base.disk.sealed import write_file
 from surefind.base.errors import ConfigError, UsageError
 
 _ANY_SERVER = "LLM_API_KEY"

@@ -10,6 +10,11 @@ that costs.
 A passage that only together with another one answers the question looks irrelevant alone. With `second` above 0 the
 model reads again, with the best passage beside the question; its score is then (1 - second) · first + second · second
 reading, and the best passage stays first.
+
+Builds the result of a reranker: the chunks it decided on come first, the others follow in their previous order.
+
+A reranker drops nothing. Chunks that it did not read, or did not keep, follow with the scores -1, -2, … (or that far
+below the lowest decided score): these scores are places, not judgments.
 """
 
 from __future__ import annotations
@@ -25,9 +30,34 @@ import numpy as np
 from surefind.base.protocols import Passages, Services
 from surefind.base.running.workers import Workers
 from surefind.base.spec import Stage, require
-from surefind.base.types import Chunk, Floats, Query, Rankings, ScoreArray
-from surefind.engine.inference.pairs import title_of
-from surefind.engine.rerank._order import Decided, reordered
+from surefind.base.types import PAD, Chunk, Floats, Query, Rankings, ScoreArray
+from surefind.engine.inference.cross_encoder import title_of
+
+Decided = Sequence[tuple[int, float]]
+"""The chunks that a reranker decided on, with their scores; in any order."""
+
+
+def reordered(rankings: Rankings, decided: Sequence[Decided], k: int, source: str) -> Rankings:
+    """Returns for each query the decided chunks by score (ties by id), then the rest in its previous order, cut to k.
+
+    A row for which nothing was decided stays unchanged, including its scores.
+    """
+    width = min(k, rankings.ids.shape[1])
+    ids = np.full((len(rankings), width), PAD, np.int64)
+    scores = np.full((len(rankings), width), -np.inf, rankings.scores.dtype)
+    for i, pairs in enumerate(decided):
+        given, before = rankings.row(i)
+        head = np.array([number for number, _ in pairs], np.int64)
+        values = np.array([score for _, score in pairs], scores.dtype)
+        if len(head):
+            best = np.lexsort((head, -values))
+            rest = given[~np.isin(given, head)]
+            below = min(0.0, float(values.min())) - np.arange(1, len(rest) + 1, dtype=scores.dtype)
+            given, before = np.concatenate([head[best], rest]), np.concatenate([values[best], below])
+        n = min(width, len(given))
+        ids[i, :n], scores[i, :n] = given[:n], before[:n]
+    return Rankings(ids, scores, source, "mixed")
+
 
 _BESIDE = 700
 """Characters of a question and the passage beside it; a model reads about as much of them."""

@@ -8,7 +8,7 @@ through the same retrievers and fuser as the question, under the same access mas
 caller may not read. The result is the ranking with the evidence raised, then what only the model's searches found, by
 reciprocal rank: such a passage rises if the model calls it evidence. By default each step is asked twice, the second
 time with the passages reversed: evidence is what both answers name, and it rises only as far as both raise it, behind
-the first passage of the ranking (`surefind.engine.llm.readings`): two answers about so few passages often agree by
+the first passage of the ranking (`surefind.engine.llm.listwise`): two answers about so few passages often agree by
 chance. With reverse=false evidence comes first. At most 2 · `steps` calls per query. An answer that names every passage
 in the order given, or backwards, names none. A step without a usable answer ends the search with what was found; the
 trace shows every step. Yao et al., ReAct, ICLR 2023; Sun et al., DynamicRAG, 2025.
@@ -28,12 +28,10 @@ from surefind.base.protocols import Fuser, Passages, PassageSource, Services
 from surefind.base.running.notes import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Query, Rankings
-from surefind.engine.llm import estimate
-from surefind.engine.llm.ask import ask, note_failures
-from surefind.engine.llm.permutation import in_a_row, in_order, shown
-from surefind.engine.llm.readings import both, chance_of, raise_to
-from surefind.engine.llm.reply import read_object
-from surefind.engine.rerank._order import reordered
+from surefind.engine.llm import prices
+from surefind.engine.llm.ask import ask, note_failures, read_object
+from surefind.engine.llm.listwise import both, chance_of, in_a_row, in_order, raise_to, shown
+from surefind.engine.rerank._rescore import reordered
 
 _SLOTS = ("query", "searches", "passages", "left", "branch")
 _SCHEMA = {
@@ -96,9 +94,9 @@ class Agentic(Stage):
         return (self.steps - 1) * self.branch
 
     def llm_calls(self, work: Workload) -> Calls:
-        tokens = estimate.passages(work, 2 * self.look, self.passage_tokens)
+        tokens = prices.passages(work, 2 * self.look, self.passage_tokens)
         passes = 2 if self.reverse else 1
-        return estimate.calls(self.model, passes * work.queries * self.steps, tokens, 40 + 20 * self.branch)
+        return prices.calls(self.model, passes * work.queries * self.steps, tokens, 40 + 20 * self.branch)
 
     def stamp(self, services: Services) -> str:
         return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"

@@ -29,7 +29,7 @@ from surefind.base.running.notes import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Floats, Query, Rankings
 from surefind.engine.confidence.measures import OF_RETRIEVERS, When, confidence, features
-from surefind.engine.confidence.saved import Calibration, find_calibration
+from surefind.engine.confidence.predictor import Calibration, find_calibration
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@
 
 The model reads the first `top` passages of the previous stage. The best `keep` of them by this score take the first
 places; everything else follows in its previous order. A passage is read with its title, and through its best window if
-it is too long (`surefind.engine.inference.pairs`). With `max_ms` the model reads, in order, as many passages as it can
-begin in time, and the trace says how many.
+it is too long (`surefind.engine.inference.cross_encoder`). With `max_ms` the model reads, in order, as many passages as
+it can begin in time, and the trace says how many.
 
 Nogueira and Cho, Passage Re-ranking with BERT, 2019. The cascade study reads 100 and keeps 10, without blending, and up
 to 512 tokens of query and passage: `cross_encoder(top=100, keep=10, blend=1.0, max_tokens=512)`.
+
+A cross-encoder of the sentence-transformers library (needs torch), from a folder without an ONNX graph.
 """
 
 from __future__ import annotations
@@ -16,20 +18,70 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from surefind.base.errors import MissingPartError
+import numpy as np
+
+from surefind.base.errors import MissingPartError, SurefindError
 from surefind.base.protocols import Passages, Services
 from surefind.base.running.notes import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Floats, Query, Rankings
-from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
-from surefind.engine.inference.folder import graph_version
-from surefind.engine.inference.record import questions_trained_on
+from surefind.engine.embed.sentence_transformers import digest_of
+from surefind.engine.inference.cross_encoder import OnnxCrossEncoder, title_of
+from surefind.engine.inference.folder import graph_version, questions_trained_on
 from surefind.engine.rerank._rescore import Blend, cached_scorer
-from surefind.engine.rerank._torch import TorchCrossEncoder
-from surefind.engine.store.version import FileVersion
+from surefind.engine.store.connection import FileVersion
+
+
+class TorchCrossEncoder:
+    """Reads the beginning of each passage, up to `max_tokens` or the model's own limit."""
+
+    spread: ClassVar[float] = 0.0
+    """The usual range of scores is unknown for models from elsewhere."""
+
+    def __init__(self, folder: Path, max_tokens: int | None = None) -> None:
+        if find_spec("sentence_transformers") is None:
+            raise MissingPartError(
+                f"The cross-encoder in {folder} has no ONNX graph, so it needs the sentence-transformers library. "
+                "Install it with pip install 'surefind[sentence-transformers]', or export the model to ONNX."
+            )
+        self._folder = folder
+        self._max_tokens = max_tokens
+        self._model: Any = None
+
+    @property
+    def identity(self) -> str:
+        return f"{digest_of(self._folder)}:{self._max_tokens}:torch"
+
+    def score(self, query: str, passages: Sequence[Chunk]) -> Floats:
+        pairs = [(query, f"{title_of(chunk)}\n{chunk.text}".strip()) for chunk in passages]
+        scores = np.asarray(self._load().predict(pairs, show_progress_bar=False), dtype=np.float64)
+        if scores.shape != (len(passages),) or not np.isfinite(scores).all():
+            raise SurefindError(
+                f"The model in {self._folder} gives {scores.shape[1:] or 'no finite number'} for a passage; a "
+                "reranker gives one number. Use a cross-encoder with one label."
+            )
+        return scores
+
+    def _load(self) -> Any:
+        if self._model is None:
+            import torch
+            from sentence_transformers import CrossEncoder
+
+            options: dict[str, Any] = {"max_length": self._max_tokens} if self._max_tokens else {}
+            try:
+                self._model = CrossEncoder(
+                    str(self._folder), activation_fn=torch.nn.Identity(), local_files_only=True, **options
+                )
+            except Exception as error:  # torch, transformers and safetensors raise errors of their own
+                raise SurefindError(
+                    f"The cross-encoder in {self._folder} cannot be loaded: {error} Check the folder."
+                ) from error
+        return self._model
+
 
 BUNDLED = {"bundled": "reranker", "careful": "careful"}
 """The folders of the bundled models. `careful` has twelve layers: it reads better and takes twice as long."""

@@ -24,7 +24,7 @@ from surefind.base.protocols import Passages, Services
 from surefind.base.running.notes import spend
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Floats, Query, Rankings
-from surefind.engine.inference.pairs import title_of
+from surefind.engine.inference.cross_encoder import title_of
 from surefind.engine.net.batches import BYTES_PER_TOKEN, sendable
 from surefind.engine.net.connections import shared
 from surefind.engine.net.endpoint import Endpoint, need_httpx, refuse_secrets

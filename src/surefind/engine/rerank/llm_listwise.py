@@ -2,7 +2,7 @@
 
 The model sees the query and `top` passages, each fenced and cut to `passage_tokens`, and names the `keep` best by
 number. They come first, in its order; everything else follows in its previous order. An answer is checked and repaired
-(`surefind.engine.llm.permutation`); an answer that contains no order leaves the ranking unchanged.
+(`surefind.engine.llm.listwise`); an answer that contains no order leaves the ranking unchanged.
 
     mode=zero_shot    the prompt alone
     mode=one_shot     with the hardest example of an exam's tuning half
@@ -29,13 +29,11 @@ from surefind.base.prompts.values import Calls, Workload
 from surefind.base.protocols import Passages, Services
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Query, Rankings
-from surefind.engine.llm import estimate
+from surefind.engine.llm import prices
 from surefind.engine.llm.ask import check_temperature, note_failures
-from surefind.engine.llm.listwise import ListPrompt, ask_orders
-from surefind.engine.llm.permutation import in_order
-from surefind.engine.llm.readings import Readings, note_agreement
+from surefind.engine.llm.listwise import ListPrompt, Readings, ask_orders, in_order, note_agreement
 from surefind.engine.llm.trained import trained_prompt
-from surefind.engine.rerank._order import reordered
+from surefind.engine.rerank._rescore import reordered
 
 
 @dataclass(frozen=True)
@@ -66,8 +64,8 @@ class LLMListwise(Stage):
 
     def llm_calls(self, work: Workload) -> Calls:
         passes, shown = (2 if self.reverse else 1), (2 if self.trained else 1) * self.top
-        tokens = estimate.passages(work, shown, self.passage_tokens)
-        return estimate.calls(self.model, passes * work.queries, tokens, 20 + 5 * self.keep)
+        tokens = prices.passages(work, shown, self.passage_tokens)
+        return prices.calls(self.model, passes * work.queries, tokens, 20 + 5 * self.keep)
 
     def stamp(self, services: Services) -> str:
         return f"{self._prompt(services).fingerprint} {services.chat_name(self.model)}"

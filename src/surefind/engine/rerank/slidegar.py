@@ -7,17 +7,26 @@ retriever returned can reach the top, with the same number of calls as plain sli
     calls per query = (1 + ceil((top - window) / step)) · 2        once each with reverse=false
 
 By default all windows are read a second time, with the passages of each reversed, and a passage rises only as far as
-both readings raise it (`surefind.engine.llm.readings`). Neighbours are the nearest passages by the pipeline's vectors
+both readings raise it (`surefind.engine.llm.listwise`). Neighbours are the nearest passages by the pipeline's vectors
 (by their words if it has none), and only those that the caller may read. A window without a usable answer keeps its
 order. Rathee, MacAvaney and Anand, Guiding retrieval using LLM-based listwise rankers, ECIR 2025; the support-chatbot
 study, 4.6.2.
+
+The windows of `slidegar` for one query, without the model: which passages to show next, and what an answer changes.
+
+The first window holds the head of the ranking. After each answer the better part is carried into the next window and
+the rest is settled. `step` new passages join, alternately from the neighbours of the carried passages and from the
+ranking, until as many passages were shown as sliding over the head alone would show. The number of calls is the same:
+
+    calls = 1 + ceil((top - window) / step)
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from typing import ClassVar
 
 from surefind.base.errors import AnswerError, SurefindError
@@ -26,13 +35,80 @@ from surefind.base.protocols import Passages, PassageSource, Services
 from surefind.base.running.notes import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Query, Rankings
-from surefind.engine.llm import estimate
+from surefind.engine.llm import prices
 from surefind.engine.llm.ask import check_temperature, note_failures
-from surefind.engine.llm.listwise import ListPrompt, ask_orders
-from surefind.engine.llm.permutation import in_order
-from surefind.engine.llm.readings import Readings, merge, note_agreement, unreversed
-from surefind.engine.rerank._order import reordered
-from surefind.engine.rerank._slide import Slide, calls
+from surefind.engine.llm.listwise import ListPrompt, Readings, ask_orders, in_order, merge, note_agreement, unreversed
+from surefind.engine.rerank._rescore import reordered
+
+Near = Callable[[Sequence[int]], Sequence[int]]
+"""Passages -> their neighbours, nearest first."""
+
+
+def calls(candidates: int, window: int, step: int) -> int:
+    return 0 if candidates < 2 else 1 + ceil(max(0, candidates - window) / step)
+
+
+class Slide:
+    def __init__(self, ranking: Sequence[int], top: int, window: int, step: int, near: Near) -> None:
+        self._ranking = list(ranking)
+        self._step = step
+        self._left = max(0, min(top, len(ranking)) - window)
+        """How many more passages may be shown."""
+        self._near = near
+        self._frontier: list[int] = []
+        self._from_neighbours = True
+        self.window = self._ranking[: min(top, window)]
+        self._seen = set(self.window)
+        self._carried: list[int] = []
+        self._settled: list[int] = []
+        self.adopted = 0
+        """How many shown passages were not in the previous ranking, or too low in it to be shown."""
+
+    def answer(self, order: Sequence[int]) -> bool:
+        """Takes the model's order of the window (places, best first); returns whether there is another window."""
+        ranked = [self.window[place] for place in order]
+        size = min(self._step, self._left)
+        carried = ranked[:-size] if 0 < size < len(ranked) else ranked[:1] if size else []
+        self._settle(ranked, len(carried))
+        self._carried = carried
+        if not size:
+            return False
+        self._frontier = [*self._near(carried), *self._frontier]
+        new = self._next(size)
+        self.window = carried + new
+        self._left -= size
+        return True
+
+    def stop(self) -> None:
+        """Ends without an answer and without further windows: everything keeps its order."""
+        self._left = 0
+        self.answer(range(len(self.window)))
+
+    def _settle(self, ranked: list[int], first: int) -> None:
+        """Settles the passages of a window from place `first` on. A passage that was carried before has beaten all that
+        are settled, and so have the passages ranked above it now: they go above. The others are only known to be worse
+        than the carried ones: they go below."""
+        proven = max((place + 1 for place, number in enumerate(ranked) if number in self._carried), default=first)
+        above, below = ranked[first:proven], ranked[max(first, proven) :]
+        self._settled = [*above, *self._settled, *below]
+
+    def _next(self, size: int) -> list[int]:
+        """Takes new passages alternately from the neighbours and from the ranking; if one runs out, from the other."""
+        first, second = (self._frontier, self._ranking) if self._from_neighbours else (self._ranking, self._frontier)
+        self._from_neighbours = not self._from_neighbours
+        new: list[int] = []
+        for number in (*first, *second):
+            if len(new) < size and number not in self._seen:
+                new.append(number)
+                self._seen.add(number)
+        shown_anyway = set(self._ranking[: len(self._seen)])
+        self.adopted += sum(number not in shown_anyway for number in new)
+        return new
+
+    @property
+    def result(self) -> list[int]:
+        """The shown passages in their new order, then the others in the order of the ranking."""
+        return self._settled + [number for number in self._ranking if number not in self._seen]
 
 
 @dataclass(frozen=True)
@@ -63,9 +139,9 @@ class SlideGAR(Stage):
         check_temperature(self, self.temperature)
 
     def llm_calls(self, work: Workload) -> Calls:
-        tokens = estimate.passages(work, self.window, self.passage_tokens)
+        tokens = prices.passages(work, self.window, self.passage_tokens)
         windows = (2 if self.reverse else 1) * calls(self.top, self.window, self.step)
-        return estimate.calls(self.model, work.queries * windows, tokens, 20 + 5 * self.window)
+        return prices.calls(self.model, work.queries * windows, tokens, 20 + 5 * self.window)
 
     def stamp(self, services: Services) -> str:
         fingerprint = services.prompt("llm_listwise", self.prompt, ListPrompt.SLOTS).fingerprint

@@ -22,8 +22,7 @@ from surefind.base.types import EVERY, FloatArray, Mask
 from surefind.engine.graph.communities import Communities, communities
 from surefind.engine.graph.derive import Graph
 from surefind.engine.graph.index import GraphIndex
-from surefind.engine.graph.summaries import Summary, summarise
-from surefind.engine.graph.written import SummaryWriter
+from surefind.engine.graph.summaries import Summary, SummaryWriter, summarise
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from surefind.base.disk.arrays import check_offsets, check_range, read_array, strings
 from surefind.base.protocols import Extractor, Progress, Services
 from surefind.base.types import PAD, Chunk, FloatArray, IdArray, IntArray, Mask, Query, Rankings
-from surefind.engine.graph import kernels
+from surefind.engine.graph import walk
 from surefind.engine.graph.index import best
 from surefind.engine.graph.walk import pagerank
 
@@ -140,7 +140,7 @@ class Overlap:
             sizes = np.bincount(np.repeat(np.arange(len(kept)), sizes)[rare], minlength=len(kept))
             entities = entities[rare]
         starts = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]).astype(np.int32)
-        edges = kernels.overlaps(starts, entities, len(self.names), retriever.window, retriever.least)
+        edges = walk.overlaps(starts, entities, len(self.names), retriever.window, retriever.least)
         rank = np.zeros(len(self))
         rank[kept] = pagerank(edges[0], edges[1], retriever.damping)
         return rank

@@ -3,6 +3,16 @@
 The weights are those of unit vectors, so a cosine is a sum of products. They depend on the whole corpus (the choice of
 features, the document frequencies), so they are always computed from scratch. An earlier index only saves analysing the
 chunks again (`_words`).
+
+The term numbers of every chunk, in order; n-grams are counted from them.
+
+They are saved beside an index that must be counted anew whenever a chunk changes, so that no chunk is analysed twice.
+
+The numba kernels of TF-IDF, and of its mixture with BM25: score every chunk, then take the best.
+
+Postings hold final weights, so scoring a query is a sum. The best chunks are selected as in BM25.
+
+The index behind `sparse`: a BM25 index and a TF-IDF index over the same chunks, searched together.
 """
 
 from __future__ import annotations
@@ -10,20 +20,192 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from surefind.base.disk.arrays import check_length, check_offsets, check_range, read_array, strings
 from surefind.base.protocols import Analyzer, Progress
 from surefind.base.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray, Mask, Query, Rankings
 from surefind.engine.analyze import analyze
-from surefind.engine.retrieve import _kernels, _tfidf_kernels
+from surefind.engine.retrieve import _kernels
+from surefind.engine.retrieve._counting import Terms
+from surefind.engine.retrieve._kernels import LAST, STRIP, add_dense, add_sparse, best_keys, greatest
 from surefind.engine.retrieve._plain import constant
-from surefind.engine.retrieve._words import TermCounts
+from surefind.engine.retrieve._postings import Postings
+
+
+@njit(cache=True, nogil=True)
+def _cosines(q, tfidf, scores):  # type: ignore[no-untyped-def]
+    """Computes TF-IDF of query q for every chunk; q has `amounts` of features[offsets[q]:offsets[q+1]]."""
+    features, amounts, offsets, starts, docs, weights = tfidf
+    scores[:] = 0
+    for i in range(offsets[q], offsets[q + 1]):
+        for p in range(starts[features[i]], starts[features[i] + 1]):
+            scores[np.uint32(docs[p])] += amounts[i] * weights[p]
+
+
+@njit(cache=True, nogil=True)
+def _words(q, bm25, scores):  # type: ignore[no-untyped-def]
+    """Computes BM25 of query q for every chunk, from the same arrays as `_kernels.search`."""
+    terms, offsets, idf, starts, docs, shapes, gains, dense_of, table = bm25
+    scores[:] = 0
+    for i in range(offsets[q], offsets[q + 1]):
+        t = terms[i]
+        if dense_of[t] >= 0:
+            add_dense(scores, table[dense_of[t]], idf[t])
+        else:
+            first, last = starts[t], starts[t + 1]
+            add_sparse(scores, docs[first:last], shapes[first:last], gains, idf[t])
+
+
+@njit(cache=True, nogil=True)
+def _share(weight, scores):  # type: ignore[no-untyped-def]
+    """The factor that scales the highest score to `weight`; 0 if no score is above 0."""
+    highest = np.float32(0)
+    for score in scores:
+        if score > highest:
+            highest = score
+    return np.float32(weight / highest) if highest > 0 else np.float32(0)
+
+
+@njit(cache=True, nogil=True)
+def _mixture(q, bm25, tfidf, weight, scores, others):  # type: ignore[no-untyped-def]
+    """Mixes BM25 (share `weight`) and TF-IDF (the rest), each divided by its highest score over all chunks."""
+    _words(q, bm25, scores)
+    _cosines(q, tfidf, others)
+    bm25_share, tfidf_share = _share(weight, scores), _share(1 - weight, others)
+    for d in range(len(scores)):
+        scores[d] = bm25_share * scores[d] + tfidf_share * others[d]
+
+
+@njit(cache=True, nogil=True)
+def _take_best(scores, allow, maxima, keys, k, out_d, out_s):  # type: ignore[no-untyped-def]
+    """Takes the k best allowed chunks with a score above 0. A mask of length 0 allows everything."""
+    for d in range(len(allow)):
+        if not allow[d]:
+            scores[d] = 0
+    bits = scores.view(np.int32)
+    for s in range(len(maxima)):
+        maxima[s] = greatest(bits[s * STRIP : (s + 1) * STRIP])
+    best = best_keys(bits, maxima, k, keys)
+    for i in range(len(best)):
+        out_d[i] = LAST - (best[i] & LAST)
+        out_s[i] = scores[out_d[i]]
+
+
+@njit(cache=True, nogil=True)
+def _pick(scores, ordinals, out):  # type: ignore[no-untyped-def]
+    for i in range(len(ordinals)):
+        out[i] = scores[ordinals[i]] if ordinals[i] >= 0 else -np.inf
+
+
+@njit(cache=True, nogil=True)
+def search(tfidf, n, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
+    """Finds the best k of n chunks for each query."""
+    scores = np.empty(n, np.float32)
+    maxima = np.empty((n + STRIP - 1) // STRIP, np.int32)
+    keys = np.empty(4 * k + 2 * STRIP, np.int64)
+    for q in range(len(out_d)):
+        _cosines(q, tfidf, scores)
+        _take_best(scores, allow, maxima, keys, k, out_d[q], out_s[q])
+
+
+@njit(cache=True, nogil=True)
+def search_both(bm25, tfidf, weight, n, allow, k, out_d, out_s):  # type: ignore[no-untyped-def]
+    scores, others = np.empty(n, np.float32), np.empty(n, np.float32)
+    maxima = np.empty((n + STRIP - 1) // STRIP, np.int32)
+    keys = np.empty(4 * k + 2 * STRIP, np.int64)
+    for q in range(len(out_d)):
+        _mixture(q, bm25, tfidf, weight, scores, others)
+        _take_best(scores, allow, maxima, keys, k, out_d[q], out_s[q])
+
+
+@njit(cache=True, nogil=True)
+def score(tfidf, n, ordinals, out):  # type: ignore[no-untyped-def]
+    """The scores of given chunks for each query; -inf for padding."""
+    scores = np.empty(n, np.float32)
+    for q in range(len(ordinals)):
+        _cosines(q, tfidf, scores)
+        _pick(scores, ordinals[q], out[q])
+
+
+@njit(cache=True, nogil=True)
+def score_both(bm25, tfidf, weight, n, ordinals, out):  # type: ignore[no-untyped-def]
+    scores, others = np.empty(n, np.float32), np.empty(n, np.float32)
+    for q in range(len(ordinals)):
+        _mixture(q, bm25, tfidf, weight, scores, others)
+        _pick(scores, ordinals[q], out[q])
+
+
+@dataclass(frozen=True, eq=False)
+class TermCounts:
+    vocabulary: list[str]
+    """All terms in use, in alphabetical order."""
+    terms: IntArray
+    """All terms of all chunks, one chunk after another, by their number in the vocabulary."""
+    sizes: IntArray
+    """Number of terms in each chunk."""
+
+    @classmethod
+    def of(
+        cls,
+        texts: Sequence[str],
+        analyzer: Analyzer,
+        earlier: TermCounts | None = None,
+        origin: IntArray | None = None,
+        progress: Progress | None = None,
+    ) -> TermCounts:
+        """Analyses the texts. Texts with an `origin` in `earlier` are copied from there, with the same result."""
+        if earlier is None or origin is None:
+            numbers = Terms(analyzer, ())
+            return cls._alphabetical(numbers.known, *numbers.of(texts, len(texts), progress))
+        numbers = Terms(analyzer, earlier.vocabulary)
+        new = np.flatnonzero(origin < 0).tolist()
+        read, read_sizes = numbers.of([texts[i] for i in new], len(new), progress)
+        kept = origin >= 0
+        sizes = np.empty(len(texts), np.int32)
+        sizes[~kept], sizes[kept] = read_sizes, earlier.sizes[origin[kept]]
+        stays = np.zeros(len(earlier.sizes), np.bool_)
+        stays[origin[kept]] = True
+        stream = np.empty(int(sizes.sum()), np.int32)
+        taken_over = np.repeat(kept, sizes)
+        stream[taken_over] = earlier.terms[np.repeat(stays, earlier.sizes)]  # the order is the same in both
+        stream[~taken_over] = read
+        return cls._alphabetical(numbers.known, stream, sizes)
+
+    def only(self, kept: BoolArray) -> TermCounts:
+        """The words of the kept chunks alone."""
+        known = {term: i for i, term in enumerate(self.vocabulary)}
+        return self._alphabetical(known, self.terms[np.repeat(kept, self.sizes)], self.sizes[kept])
+
+    @classmethod
+    def _alphabetical(cls, known: dict[str, int], stream: IntArray, sizes: IntArray) -> TermCounts:
+        used = np.bincount(stream, minlength=len(known)) > 0
+        vocabulary = sorted(term for term, i in known.items() if used[i])
+        number = np.empty(len(known), np.int32)
+        number[[known[term] for term in vocabulary]] = np.arange(len(vocabulary), dtype=np.int32)
+        return cls(vocabulary, number[stream], sizes)
+
+    def save(self, folder: Path) -> None:
+        np.save(folder / "words_terms.npy", self.terms)
+        np.save(folder / "words_sizes.npy", self.sizes)
+        (folder / "words.json").write_text(json.dumps(self.vocabulary, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> TermCounts:
+        vocabulary = strings("words", json.loads((folder / "words.json").read_text(encoding="utf-8")))
+        terms, sizes = (read_array(folder / f"words_{name}.npy", np.int32) for name in ("terms", "sizes"))
+        check_range("terms", terms, 0, len(vocabulary))
+        check_range("sizes", sizes, 0, 1 << 31)
+        check_length("terms", terms, int(sizes.sum(dtype=np.int64)))
+        return cls(vocabulary, terms, sizes)
+
 
 Gram = tuple[str, ...]
 Longs = NDArray[np.int64]
@@ -106,14 +288,14 @@ class Features:
         k = min(k, self.chunks)
         ordinals, scores = nothing((len(queries), k))
         if k and self.grams:
-            _tfidf_kernels.search(self.arguments(queries), self.chunks, allow.kernel, k, ordinals, scores)
+            search(self.arguments(queries), self.chunks, allow.kernel, k, ordinals, scores)
         return Rankings(ordinals.astype(np.int64), scores, "tfidf", "sparse", 0.0)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The scores of given chunks, (queries, chunks). A chunk with none of the features scores 0, padding -inf."""
         _, scores = nothing(ids.shape)
         if self.grams:
-            _tfidf_kernels.score(self.arguments(queries), self.chunks, ids.astype(np.int32), scores)
+            score(self.arguments(queries), self.chunks, ids.astype(np.int32), scores)
         return scores
 
     def arguments(self, queries: Sequence[Query]) -> tuple[Any, ...]:
@@ -233,3 +415,41 @@ def _stream(levels: list[_Level], number: IntArray, sizes: IntArray) -> tuple[In
     there = table >= 0
     ends = np.concatenate([[0], np.cumsum(np.count_nonzero(there, axis=1))])
     return table[there], ends[np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])]
+
+
+class SparseIndex:
+    def __init__(self, postings: Postings, features: Features) -> None:
+        check_length("The BM25 part", postings, len(features))
+        self.postings = postings
+        self.features = features
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def only(self, kept: BoolArray, retriever: Any) -> SparseIndex:
+        """The index of the kept chunks alone, as if it had been built from them."""
+        return SparseIndex(self.postings.only(kept, retriever), self.features.only(kept, retriever))
+
+    def save(self, folder: Path) -> None:
+        self.postings.save(folder)
+        self.features.save(folder)
+
+    def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
+        k = min(k, self.features.chunks)
+        ordinals, scores = nothing((len(queries), k))
+        if k and self.features.grams:
+            parts = self._arguments(retriever, queries)
+            search_both(*parts, retriever.weight, self.features.chunks, allow.kernel, k, ordinals, scores)
+        return Rankings(ordinals.astype(np.int64), scores, "sparse", "sparse", 0.0)
+
+    def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
+        """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
+        _, scores = nothing(ids.shape)
+        if self.features.grams:
+            parts = self._arguments(retriever, queries)
+            score_both(*parts, retriever.weight, self.features.chunks, ids.astype(np.int32), scores)
+        return scores
+
+    def _arguments(self, retriever: Any, queries: Sequence[Query]) -> tuple[Any, Any]:
+        """The kernel arguments of the BM25 index and of the TF-IDF index for these queries."""
+        return self.postings.arguments(retriever, queries), self.features.arguments(queries)

@@ -17,7 +17,7 @@ import numpy as np
 from surefind.base import spec
 from surefind.base.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.base.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings, ScoreArray, Signal
-from surefind.engine.llm.readings import chance_of
+from surefind.engine.llm.listwise import chance_of
 
 Row = tuple[IdArray, ScoreArray]
 _HEAD = 10

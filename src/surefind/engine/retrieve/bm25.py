@@ -19,12 +19,11 @@ from surefind.base.protocols import Analyzer, Progress, Reuse, Services
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Signal
 from surefind.engine.analyze import VERSION
-from surefind.engine.retrieve._texts import Texts
+from surefind.engine.retrieve._counting import Texts
 
 if TYPE_CHECKING:
     from surefind.engine.retrieve._counting import Merging
-    from surefind.engine.retrieve._joined_postings import JoinedPostings
-    from surefind.engine.retrieve._postings import Postings
+    from surefind.engine.retrieve._postings import JoinedPostings, Postings
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class BM25(Stage):
         return Postings.load(folder, self._analyzer())
 
     def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> JoinedPostings:
-        from surefind.engine.retrieve._joined_postings import JoinedPostings
+        from surefind.engine.retrieve._postings import JoinedPostings
 
         return JoinedPostings(parts, folder)
 

@@ -18,11 +18,10 @@ from surefind.base.abilities import Part, declared, name_of
 from surefind.base.protocols import Progress, Reuse, Services
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk, FloatArray, Signal
-from surefind.engine.retrieve._texts import Texts
+from surefind.engine.retrieve._counting import Texts
 
 if TYPE_CHECKING:
-    from surefind.engine.retrieve._joined_vectors import JoinedVectors
-    from surefind.engine.retrieve._vectors import Vectors
+    from surefind.engine.retrieve._vectors import JoinedVectors, Vectors
 
 
 _BATCH = 8_192
@@ -90,7 +89,7 @@ class Dense(Stage):
         return Vectors.load(folder, services.embedder(self.model))
 
     def join(self, parts: Sequence[Part], services: Services, folder: Path | None = None) -> JoinedVectors:
-        from surefind.engine.retrieve._joined_vectors import JoinedVectors
+        from surefind.engine.retrieve._vectors import JoinedVectors
 
         return JoinedVectors(parts)
 

@@ -28,8 +28,8 @@ from surefind.base.protocols import Index, Progress, Retriever, Reuse, Services
 from surefind.base.running.notes import count_without_model, note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, FloatArray, Mask, Query, Signal
-from surefind.engine.graph.written import ENTITIES, LEADS, SLOTS, TOKENS, SummaryWriter
-from surefind.engine.llm import estimate
+from surefind.engine.graph.summaries import LISTED, QUOTED, SLOTS, TOKENS, SummaryWriter
+from surefind.engine.llm import prices
 from surefind.engine.retrieve._aided import Aided
 
 if TYPE_CHECKING:
@@ -96,8 +96,8 @@ class GraphGlobal(Aided, Stage):
     def llm_calls(self, work: Workload) -> Calls:
         """Estimates one call per community of all passages, however many questions there are."""
         count = 0 if self.inner is None else -(-work.chunks // _CHUNKS)
-        shown = LEADS * estimate.text(_LEAD_WORDS) + estimate.text(ENTITIES * _NAME_WORDS)
-        return estimate.calls(self.llm, count, shown, TOKENS)
+        shown = QUOTED * prices.text(_LEAD_WORDS) + prices.text(LISTED * _NAME_WORDS)
+        return prices.calls(self.llm, count, shown, TOKENS)
 
     def _overview(self, index: CommunityIndex, allow: Mask) -> Overview:
         if self.summaries == "extractive":

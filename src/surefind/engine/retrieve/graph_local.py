@@ -36,7 +36,7 @@ from surefind.base.running.notes import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 from surefind.engine.extract.llm import LLM
-from surefind.engine.llm import estimate
+from surefind.engine.llm import prices
 from surefind.engine.llm.ask import note_failures
 from surefind.engine.retrieve._aided import Aided
 
@@ -97,7 +97,7 @@ class GraphLocal(Aided, Stage):
         return self._reader().template(services)
 
     def llm_calls(self, work: Workload) -> Calls:
-        return estimate.calls(self.llm, 0 if self.inner is None else work.queries, 0, _ANSWER)
+        return prices.calls(self.llm, 0 if self.inner is None else work.queries, 0, _ANSWER)
 
     def _reader(self) -> LLM:
         return LLM(self.llm, self.prompt, self.temperature)

@@ -26,9 +26,8 @@ from surefind.base.prompts.values import Calls, Completion, Workload
 from surefind.base.protocols import Index, ScoringIndex, Services, VectorIndex
 from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray, IdArray, Mask, Query, Rankings
-from surefind.engine.llm import estimate
-from surefind.engine.llm.ask import ask, note_failures
-from surefind.engine.llm.reply import same_words, unfenced
+from surefind.engine.llm import prices
+from surefind.engine.llm.ask import ask, note_failures, same_words, unfenced
 from surefind.engine.retrieve._wrapping import Wrapped, Wrapping, related
 
 _SLOTS = ("query",)
@@ -64,7 +63,7 @@ class HyDE(Wrapping, Stage):
         return self.drafts * _MAX_TOKENS
 
     def llm_calls(self, work: Workload) -> Calls:
-        return estimate.calls(self.model, work.queries * self.drafts, 0, _MAX_TOKENS)
+        return prices.calls(self.model, work.queries * self.drafts, 0, _MAX_TOKENS)
 
     def stamp(self, services: Services) -> str:
         return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"

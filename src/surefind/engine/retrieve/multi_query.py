@@ -20,9 +20,8 @@ from surefind.base.prompts.values import Calls, Workload
 from surefind.base.protocols import Fuser, Index, Services
 from surefind.base.spec import Stage, require
 from surefind.base.types import Mask, Query, Rankings
-from surefind.engine.llm import estimate
-from surefind.engine.llm.ask import ask, note_failures
-from surefind.engine.llm.reply import read_object, same_words
+from surefind.engine.llm import prices
+from surefind.engine.llm.ask import ask, note_failures, read_object, same_words
 from surefind.engine.retrieve._wrapping import Row, Wrapped, Wrapping, padded, related
 
 _SLOTS = ("query", "rewrites")
@@ -64,7 +63,7 @@ class MultiQuery(Wrapping, Stage):
         return _MAX_TOKENS
 
     def llm_calls(self, work: Workload) -> Calls:
-        return estimate.calls(self.model, work.queries, 0, 40 * self.rewrites)
+        return prices.calls(self.model, work.queries, 0, 40 * self.rewrites)
 
     def stamp(self, services: Services) -> str:
         return f"{services.prompt(self.name, self.prompt, _SLOTS).fingerprint} {services.chat_name(self.model)}"

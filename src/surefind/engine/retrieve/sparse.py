@@ -23,7 +23,7 @@ from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.retrieve.tfidf import TfIdf
 
 if TYPE_CHECKING:
-    from surefind.engine.retrieve._sparse import SparseIndex
+    from surefind.engine.retrieve._tfidf import SparseIndex
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Sparse(Stage):
         reuse: Reuse | None = None,
         progress: Progress | None = None,
     ) -> SparseIndex:
-        from surefind.engine.retrieve._sparse import SparseIndex
+        from surefind.engine.retrieve._tfidf import SparseIndex
 
         bm25, tfidf = self._parts()
         earlier = cast("SparseIndex", reuse.index) if reuse else None
@@ -64,7 +64,7 @@ class Sparse(Stage):
         return SparseIndex(bm25.build(chunks, services, words), tfidf.build(chunks, services, grams, progress))
 
     def load(self, folder: Path, services: Services) -> SparseIndex:
-        from surefind.engine.retrieve._sparse import SparseIndex
+        from surefind.engine.retrieve._tfidf import SparseIndex
 
         bm25, tfidf = self._parts()
         return SparseIndex(bm25.load(folder, services), tfidf.load(folder, services))

@@ -17,12 +17,10 @@ from surefind.base.errors import SurefindError
 from surefind.base.protocols import Services
 from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Rankings, Wording
 from surefind.engine.confidence.answering import probability
-from surefind.engine.confidence.reading import READ, TOKENS, reading_signals
-from surefind.engine.confidence.signals import Kind, overlap, signals, with_reading
+from surefind.engine.confidence.signals import READ, TOKENS, Kind, overlap, reading_signals, signals, with_reading
 from surefind.engine.rerank.cross_encoder import bundled_reader
-from surefind.engine.search.hooks import Run
 from surefind.engine.search.parents import fold
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, Run
 from surefind.engine.store.backend import Passage, View
 
 _READ = 2_000

@@ -1,15 +1,155 @@
-"""Turns the ranking of a run into hits: passages with their text, their location and their rank in each stage."""
+"""Turns the ranking of a run into hits: passages with their text, their location and their rank in each stage.
+
+Finds the sentence of each hit that shares most with the query, for people and programs to read first.
+
+    score(s) = Σ idf(t) / (1 + 0.375 · (|s| / mean |s| - 1))      over the terms t of the query that the sentence has
+
+idf counts the sentences of all hits, so that a word of every sentence weighs little. No index is read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
 
 from surefind.base.access import Access
+from surefind.base.text.words import sentence_spans
 from surefind.base.types import Hit, Rankings, StageScore
-from surefind.engine.search.extent import Extent
-from surefind.engine.search.hooks import Run
-from surefind.engine.search.sentences import best_sentences
+from surefind.engine.analyze.english import English
+from surefind.engine.search.parents import Extent
+from surefind.engine.search.pipeline import Run
 from surefind.engine.store.backend import Passage, View
+
+_BREAK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+#|>]|\d{1,4}[.)])\s*\S))")
+"""Where a sentence ends in Markdown without a stop: before a blank line, a list item, a heading or a table row."""
+_ANALYZER = English()
+_LENGTH = 0.375
+"""How much a long sentence loses against a short one."""
+_SAYS = re.compile(r"\W*+(?:\w++\W++){2}\w")
+"""A sentence that can answer something has three words."""
+_BESIDE = 0.5
+"""What a sentence is worth beside a good one, as a share of the good one."""
+_MIN_LETTERS, _ENDING = 3, 2
+"""A word has at least the first `_MIN_LETTERS` letters of its stem, and all of the stem but `_ENDING` letters."""
+
+_MAX_REMEMBERED_CHARS = 5_000
+"""Characters of a text whose sentences are remembered; with 2,000 texts at most 10 MB, of wide characters 40."""
+
+
+class Sentence(NamedTuple):
+    """A sentence of one of several texts."""
+
+    text: int
+    """The number of the text."""
+    start: int
+    end: int
+    before: int
+    """Where the sentence before it starts; its own start if there is none."""
+    after: int
+    """Where the sentence after it ends; its own end if there is none."""
+    shared: float
+    """What it shares with the query."""
+
+
+def best_sentences(query: str, texts: Sequence[str]) -> list[tuple[int, int] | None]:
+    """Returns the span of the best sentence of each text; None for a text that has no term of the query."""
+    best: list[tuple[int, int] | None] = []
+    for cut, scores in zip(*_scored(query, texts), strict=True):
+        at = max(range(len(scores)), key=scores.__getitem__, default=0)
+        best.append(cut[at] if scores and scores[at] > 0 else None)
+    return best
+
+
+def sentences_by_words(query: str, texts: Sequence[str], most: int) -> list[Sentence]:
+    """Returns at most `most` sentences: those that share most with the query, and the ones beside them, which may hold
+    the answer in other words. The sentences of earlier texts come first among equals."""
+    spans, scores = _scored(query, texts)
+    ranked = []
+    for text, (cut, row) in enumerate(zip(spans, scores, strict=True)):
+        for at, (start, end) in enumerate(cut):
+            beside = max((row[near] for near in (at - 1, at + 1) if 0 <= near < len(row)), default=0.0)
+            if _SAYS.match(texts[text], start, end):
+                near = cut[max(0, at - 1)][0], cut[min(len(cut) - 1, at + 1)][1]
+                sentence = Sentence(text, start, end, *near, row[at])
+                ranked.append((-max(row[at], _BESIDE * beside), text, at, sentence))
+    return [sentence for *_, sentence in sorted(ranked)[:most]]
+
+
+def _scored(query: str, texts: Sequence[str]) -> tuple[list[tuple[tuple[int, int], ...]], list[list[float]]]:
+    """Returns the sentences of each text, and what each of them shares with the query."""
+    wanted = {term for token in _ANALYZER.query_tokens(query) for term in _ANALYZER.terms(token)}
+    spans = [_spans(text) for text in texts]
+    if not wanted:
+        return spans, [[0.0] * len(cut) for cut in spans]
+    roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
+    shared = [_shared(text, cut, wanted, roots) for text, cut in zip(texts, spans, strict=True)]
+    counts = Counter(term for row in shared for terms in row for term in terms)
+    n = sum(map(len, spans))
+    mean = sum(end - start for cut in spans for start, end in cut) / max(1, n)
+    idf = {term: math.log1p((n - count + 0.5) / (count + 0.5)) for term, count in counts.items()}
+    return spans, [
+        [
+            sum(map(idf.__getitem__, terms)) / (1 + _LENGTH * ((end - start) / mean - 1)) if terms else 0.0
+            for terms, (start, end) in zip(row, cut, strict=True)
+        ]
+        for cut, row in zip(spans, shared, strict=True)
+    ]
+
+
+def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: Sequence[str]) -> list[set[str]]:
+    """Returns the wanted terms of each sentence of a text. Most sentences have none, and cost only a search for the
+    letters."""
+    rows: list[set[str]] = []
+    for start, end in cut:
+        sentence = text[start:end]
+        if not _has(sentence, roots):
+            rows.append(set())
+            continue
+        tokens = dict.fromkeys(_ANALYZER.tokens(sentence))
+        near = [token for token in tokens if not wanted.isdisjoint(_terms(token)) and _has(token, roots)]
+        rows.append(wanted.intersection(term for token in near for term in _terms(token)))
+    return rows
+
+
+def _has(text: str, roots: Sequence[str]) -> bool:
+    """Returns whether a text may have a wanted term. Letters other than ASCII may have been folded in the terms."""
+    if not text.isascii():
+        return True
+    return any(map(text.lower().__contains__, roots))
+
+
+@lru_cache(maxsize=20_000)
+def _terms(token: str) -> tuple[str, ...]:
+    """The terms of a token. The words of an answer are those of other answers."""
+    return _ANALYZER.terms(token)
+
+
+def _spans(text: str) -> tuple[tuple[int, int], ...]:
+    """The sentences of a text, without the white space around them. A passage that was found is found again, so its
+    sentences are remembered; a whole document would take too much memory."""
+    return _remembered_spans(text) if len(text) <= _MAX_REMEMBERED_CHARS else tuple(_found_spans(text))
+
+
+@lru_cache(maxsize=2_000)
+def _remembered_spans(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(_found_spans(text))
+
+
+def _found_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the sentences of a text. A heading is none."""
+    starts = [0, *(match.end() for match in _BREAK.finditer(text)), len(text)]
+    for start, end in pairwise(starts):
+        for first, last in sentence_spans(text, start, end):
+            inner = text[first:last].lstrip()
+            left, bare = last - len(inner), inner.rstrip()
+            if bare and not bare.startswith("#"):
+                yield left, left + len(bare)
+
 
 PARENT = Extent()
 

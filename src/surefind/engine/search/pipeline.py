@@ -6,30 +6,282 @@ Every retriever returns `depth` candidates (100 by default; `@50` after the retr
 each reranker reorders the ranking before it, and a passage that contains several candidates counts once. `depth`
 belongs to the pipeline and does not depend on the number of hits that are requested, so neither does the ranking. If an
 optional stage fails, the ranking before it is used and the trace says so.
+
+How the stages of a pipeline run: plainly, or recorded for the trace of a search.
+
+`Pipeline.rank` decides which stages run, on what and in which order. Its hooks decide how each of them runs. Benchmarks
+have hooks of their own, which cache rankings and count failures.
+
+`missing=score`: scores the candidates that a retriever did not return, so that all rankings hold the same chunks.
+
+What a search still waits for: retrievers whose indexes are being built, and how far that is.
+
+Gives rerankers passages, neighbours and new searches, limited to what the caller may read.
+
+Every reranker gets passages by id. An adaptive reranker (`slidegar`) asks for the neighbours of a good hit, and one
+that searches again (`agentic`) asks for the rankings of other queries. Both requests use the access of the search
+itself, so neither the result nor a model's prompt can contain a passage that the caller may not read. `conditional`
+asks for the rankings of the retrievers, and for what a calibrated threshold depends on: the stages before it and the
+documents.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from surefind.base import spec
-from surefind.base.abilities import asks_llm, declared
+from surefind.base.abilities import asks_llm, declared, name_of
 from surefind.base.access import Access
-from surefind.base.errors import SpecError
-from surefind.base.grammar import split_outside
+from surefind.base.errors import SpecError, SurefindError
 from surefind.base.protocols import Corpus, Fuser, Reranker, Retriever, Services
-from surefind.base.types import BoolArray, Query, Rankings
-from surefind.engine.search.hooks import Recorder, Run, StageHooks
-from surefind.engine.search.missing import score_missing
+from surefind.base.running.notes import FELL_BACK, about, collecting, note
+from surefind.base.spec import split_outside
+from surefind.base.types import PAD, BoolArray, Chunk, IdArray, Query, Rankings, TraceEntry, Waiting
 from surefind.engine.search.parents import extend, fold, short
-from surefind.engine.search.passage_source import PipelinePassages
 from surefind.engine.store.backend import View
+from surefind.engine.store.lock import vectors_progress
+
+
+class Retrieving(Protocol):
+    """The stages of a pipeline before its rerankers."""
+
+    @property
+    def retrieve(self) -> tuple[Retriever, ...]: ...
+
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def path(self) -> str: ...
+
+    def found(
+        self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access
+    ) -> Rankings: ...
+
+
+class PipelinePassages:
+    """Implements `PassageSource` and `Sourced` for one search, with its pipeline and its access."""
+
+    def __init__(
+        self,
+        pipeline: Retrieving,
+        view: View,
+        services: Services,
+        access: Access,
+        queries: Sequence[Query] = (),
+        rankings: Sequence[Rankings] = (),
+    ) -> None:
+        """`rankings` are those of the retrievers for `queries`, if they are known."""
+        self._pipeline = pipeline
+        self._view = view
+        self._services = services
+        self._access = access
+        self._known = tuple(queries), tuple(rankings)
+
+    def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
+        return self._view.chunks(ids, self._access)
+
+    def search(self, queries: Sequence[Query], k: int) -> Rankings:
+        """Returns the best k chunks for other queries, before reranking."""
+        fused = self._pipeline.found(queries, self._pipeline.depth, self._view, self._services, self._access)
+        return Rankings(fused.ids[:, :k], fused.scores[:, :k], fused.source, fused.signal, fused.floor)
+
+    def near(self, ids: Sequence[int], k: int) -> list[list[int]]:
+        """Returns the k nearest other passages of each passage, by vectors if the pipeline has a dense retriever, else
+        by words."""
+        retrievers = self._pipeline.retrieve
+        retriever = next((r for r in retrievers if r.signal == "dense"), retrievers[0])
+        neighbours = self._view.near(retriever, ids, k + 1, self._access)
+        rows = [neighbours.row(i)[0].tolist() for i in range(len(ids))]
+        return [[other for other in row if other != own][:k] for own, row in zip(ids, rows, strict=True)]
+
+    @property
+    def path(self) -> str:
+        """The stages before the rerankers, in the text form of a pipeline."""
+        return self._pipeline.path
+
+    @property
+    def corpus(self) -> str:
+        """The fingerprint of the documents."""
+        return self._view.fingerprint
+
+    def retrieved(self, queries: Sequence[Query]) -> list[Rankings]:
+        """Returns the rankings of each retriever."""
+        known, rankings = self._known
+        if rankings and tuple(queries) == known:
+            return list(rankings)
+        depth = self._pipeline.depth
+        return [self._view.search(retriever, queries, depth, self._access) for retriever in self._pipeline.retrieve]
+
+
+def score_missing(
+    rankings: Sequence[Rankings], queries: Sequence[Query], retrievers: Sequence[Retriever], view: View, access: Access
+) -> list[Rankings]:
+    """Extends each ranking of a query to the union of all of them: each candidate gets a score from every retriever."""
+    return [
+        _with_missing(ranking, _missing(ranking, rankings), queries, retriever, view, access)
+        for ranking, retriever in zip(rankings, retrievers, strict=True)
+    ]
+
+
+def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IdArray:
+    """Returns, for each query, the candidates of other rankings that this ranking lacks, padded."""
+    rows = []
+    for q in range(len(ranking)):
+        own = set(ranking.ids[q].tolist())
+        rows.append(sorted({chunk_id for other in rankings for chunk_id in other.ids[q].tolist()} - own - {PAD}))
+    table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
+    for q, row in enumerate(rows):
+        table[q, : len(row)] = row
+    return table
+
+
+def _with_missing(
+    ranking: Rankings, missing: IdArray, queries: Sequence[Query], retriever: Retriever, view: View, access: Access
+) -> Rankings:
+    if not missing.shape[1]:
+        return ranking
+    scores = np.concatenate([ranking.scores, view.score(retriever, queries, missing, access)], axis=1)
+    ids = np.concatenate([ranking.ids, missing], axis=1)
+    scores = np.where(ids == PAD, -np.inf, scores).astype(np.float32)
+    order = np.lexsort((np.where(ids == PAD, np.iinfo(np.int64).max, ids), -scores), axis=1)
+    return replace(ranking, ids=np.take_along_axis(ids, order, 1), scores=np.take_along_axis(scores, order, 1))
+
+
+Work = Callable[[], Rankings]
+"""Runs a stage."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """The result of a pipeline: the rankings after each stage, and the trace."""
+
+    stages: tuple[tuple[str, Rankings], ...]
+    trace: tuple[TraceEntry, ...]
+
+    @property
+    def rankings(self) -> Rankings:
+        """The rankings after the last stage."""
+        return self.stages[-1][1]
+
+
+class StageHooks:
+    """Runs each stage as it is. A reranker is optional: if it fails, the ranking before it is kept."""
+
+    def retrieve(self, retriever: Retriever, depth: int, work: Work) -> Rankings:
+        return work()
+
+    def fuse(self, fuser: Fuser, work: Work) -> Rankings:
+        return work()
+
+    def rerank(self, reranker: Reranker, before: Rankings, work: Work) -> Rankings:
+        try:
+            return work()
+        except Exception as error:
+            note(f"{FELL_BACK}{_reason(error)}")
+            return before
+
+    def finish(self, name: str, before: Rankings, work: Work) -> Rankings:
+        """Runs a step that follows the stages: `parents` or `deeper`. It returns `before` if there is nothing to do."""
+        return work()
+
+
+class Recorder(StageHooks):
+    """Times each stage and writes the trace."""
+
+    def __init__(self) -> None:
+        self._stages: list[tuple[str, Rankings]] = []
+        self._trace: list[TraceEntry] = []
+
+    def retrieve(self, retriever: Retriever, depth: int, work: Work) -> Rankings:
+        return self._record("retrieve", retriever, work)
+
+    def fuse(self, fuser: Fuser, work: Work) -> Rankings:
+        return self._record("fuse", fuser, work)
+
+    def rerank(self, reranker: Reranker, before: Rankings, work: Work) -> Rankings:
+        return self._record("rerank", reranker, partial(super().rerank, reranker, before, work))
+
+    def finish(self, name: str, before: Rankings, work: Work) -> Rankings:
+        return self._record(name, name, work, before)
+
+    def _record(self, stage: str, step: object, work: Work, unless: Rankings | None = None) -> Rankings:
+        """Runs `work` and records it, unless it returns the rankings `unless`."""
+        started = time.perf_counter()
+        with collecting() as notes:
+            rankings = work()
+        ms = (time.perf_counter() - started) * 1000
+        if rankings is unless:
+            return rankings
+        self._stages.append((label_of(step, [name for name, _ in self._stages]), rankings))
+        candidates = int((rankings.ids >= 0).sum())
+        self._trace.append(TraceEntry(stage, str(step), candidates, ms, notes.text, notes.calls, notes.dollars))
+        return rankings
+
+    @property
+    def finished(self) -> Run:
+        return Run(tuple(self._stages), tuple(self._trace))
+
+
+def _reason(error: Exception) -> str:
+    """Describes an error. Messages of Surefind's errors are sentences; other errors are shown with their type."""
+    return str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
+
+
+def label_of(step: object, taken: Sequence[str]) -> str:
+    """Returns the name of a step in the stages of a hit. Repeated names are numbered: two dense retrievers in one
+    pipeline are `dense` and `dense:2`."""
+    label = step if isinstance(step, str) else name_of(step)
+    same = sum(1 for name in taken if name.partition(":")[0] == label)
+    return f"{label}:{same + 1}" if same else label
+
+
+def work_of(retriever: Retriever) -> str:
+    """Returns how reports of progress name the work on the index of a retriever."""
+    return f"Indexing {retriever}"
+
+
+def waiting_for(
+    missing: Sequence[Retriever], others: Sequence[Retriever], data: Path, counts: bool
+) -> tuple[Waiting, ...]:
+    """Returns how far the indexes of these retrievers are, which a search with the `others` waits for, given the data
+    folder of the knowledge base. Without `counts` it does not tell how many passages there are, since the caller may
+    not read all of them."""
+    progress = vectors_progress(data)
+    by_words = all(declared(retriever).at_once for retriever in others)
+    waiting = []
+    for retriever in missing:
+        known = progress if progress is not None and progress.what == work_of(retriever) else None
+        done, total = (known.done, known.total) if known and counts else (0, 0)
+        share = round(known.done / max(1, known.total), 2) if known else 0.0
+        left = known.seconds_left if known else None
+        waiting.append(Waiting(str(retriever), done, total, share, left, progress is not None, by_words))
+    return tuple(waiting)
+
+
+def waiting_text(waiting: Sequence[Waiting]) -> str:
+    """Says in a sentence what a search waits for; empty if it waits for nothing."""
+    if not waiting:
+        return ""
+    names = " and ".join(item.retriever for item in waiting)
+    lead, what = ("By words so far", "vectors") if waiting[0].by_words else (f"Without {names} so far", "its index")
+    if not any(item.running for item in waiting):
+        return f"{lead}; {what} not complete. surefind sync and surefind serve go on."
+    now = next((item for item in waiting if item.total or item.share), None)
+    if now is None:
+        return f"{lead}; {what} in progress."
+    share = f"{now.done:,} of {now.total:,}" if now.total else f"{now.share:.0%}"
+    left = f", {about(now.seconds_left)} left" if now.seconds_left is not None else ""
+    return f"{lead}; {what} {share}{left}."
+
 
 DEPTH = 100
 """The default number of candidates from each retriever."""

@@ -30,17 +30,15 @@ from surefind.base.names import document_name
 from surefind.base.protocols import Retriever, Services
 from surefind.base.types import Document, Effort, Hit, Query, SearchResult, Waiting
 from surefind.engine.search.confidence import UNKNOWN, confidence_of
-from surefind.engine.search.extent import Extent
 from surefind.engine.search.hits import PARENT, hits_of, passage_hit
-from surefind.engine.search.hooks import Run
-from surefind.engine.search.pipeline import Pipeline
-from surefind.engine.search.waiting import waiting_for, waiting_text
+from surefind.engine.search.parents import Extent
+from surefind.engine.search.pipeline import Pipeline, Run, waiting_for, waiting_text
 from surefind.engine.store.backend import View
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.facets import Facet
-from surefind.engine.store.failures import explaining
-from surefind.engine.store.lease import Lease
-from surefind.engine.store.needs import needed
+from surefind.engine.store.columns import Facet
+from surefind.engine.store.connection import explaining
+from surefind.engine.store.indexes import needed
+from surefind.engine.store.lock import Lease
 from surefind.engine.store.rows import About, Generation
 
 _ID = re.compile(r"[0-7][0-9a-f]{15}")

@@ -1,5 +1,8 @@
 """Opens the catalogue. One connection writes. Threads that read borrow a read-only connection for each statement, so
-that none waits for another."""
+that none waits for another.
+
+The tables of the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,82 @@ from typing import cast
 
 from surefind.base.disk.folders import private_folder
 from surefind.base.errors import StoreError
-from surefind.engine.store._schema import FORMAT
-from surefind.engine.store.checked import CheckedRows, open_to_write, unreadable
-from surefind.engine.store.connection import Connection, ConnectionPool, closed, connect_to_read, version
-from surefind.engine.store.failures import damaged, explained
+from surefind.engine.store.checked import CheckedRows, Format, open_to_write, unreadable
+from surefind.engine.store.checksums import Tables
+from surefind.engine.store.connection import (
+    Connection,
+    ConnectionPool,
+    closed,
+    connect_to_read,
+    damaged,
+    explained,
+    version,
+)
 from surefind.engine.store.lock import nothing_yet
+
+CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
+"""The columns of `chunks`."""
+TABLES = Tables(
+    columns={
+        "sources": ("id", "root", "name", "origin", "revision"),
+        "versions": (
+            "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title",
+            "format", "metadata", "acl", "places", "length", "state", "author", "created",
+        ),
+        "texts": ("place", "text"),
+        "layouts": ("id", "spec"),
+        "chunks": CHUNK,
+        "problems": ("source", "path", "reason", "file", "size", "mtime_ns", "seen_ns", "reader"),
+        "generations": ("number", "created", "documents", "contents", "author", "reason", "digest"),
+        "indexes": ("key", "contents", "layout", "spec"),
+        "counters": ("name", "value"),
+    },
+    keys={
+        "sources": ("id",), "versions": ("row",), "texts": ("place",), "layouts": ("id",),
+        "chunks": ("layout", "version", "seq"), "problems": ("source", "path"), "generations": ("number",),
+        "indexes": ("key", "contents"), "counters": ("name",),
+    },
+    counted={"sources": "id", "versions": "row", "layouts": "id", "generations": "number"},
+    long="texts",
+)  # fmt: skip
+"""The tables whose rows have checksums. Digests cover the others (`members`, `chunked`)."""
+NEVER = 2**62
+"""The value of `members.removed` for a version that has not been removed."""
+BLOCK = 16_384
+"""Characters of a document's text per row, so that a passage of a long document is read without the rest of it."""
+BLOCK_BITS = 20
+"""The bits of a block's number in its key: the key is (version << BLOCK_BITS) + number."""
+
+_STATEMENTS = (
+    """CREATE TABLE sources (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT UNIQUE, name TEXT, origin TEXT DEFAULT '',
+    revision TEXT DEFAULT '')""",
+    """CREATE TABLE versions (
+    row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
+    seen_ns INTEGER, sha256 TEXT, reader TEXT DEFAULT '', content TEXT, title TEXT, format TEXT, metadata TEXT,
+    acl TEXT, places TEXT DEFAULT '[]', length INTEGER, state TEXT DEFAULT 'published', author TEXT DEFAULT '',
+    created TEXT DEFAULT '')""",
+    "CREATE INDEX versions_by_id ON versions (id)",
+    "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT)",
+    f"""CREATE TABLE members (
+    version INTEGER, added INTEGER, removed INTEGER DEFAULT {NEVER}, PRIMARY KEY (version, added)) WITHOUT ROWID""",
+    "CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE)",
+    """CREATE TABLE chunked (
+    layout INTEGER, version INTEGER, digest INTEGER, PRIMARY KEY (layout, version)) WITHOUT ROWID""",
+    """CREATE TABLE chunks (
+    layout INTEGER, version INTEGER, seq INTEGER, id INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
+    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
+    """CREATE TABLE problems (
+    source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
+    seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path))""",
+    """CREATE TABLE generations (
+    number INTEGER PRIMARY KEY, created TEXT, documents INTEGER, contents INTEGER, author TEXT DEFAULT '',
+    reason TEXT DEFAULT '', digest INTEGER DEFAULT 0)""",
+    """CREATE TABLE indexes (
+    key TEXT, contents INTEGER, layout TEXT, spec TEXT, PRIMARY KEY (key, contents)) WITHOUT ROWID""",
+)
+FORMAT = Format(6, _STATEMENTS, TABLES, {"catalogue": "abs(random())", "contents": "0"})
+"""The format of the catalogue."""
 
 
 class CatalogueRows(CheckedRows):

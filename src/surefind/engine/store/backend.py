@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from surefind.base.access import Access, PathRule
 from surefind.base.protocols import OnProgress, Retriever, Services
 from surefind.base.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings, Wording
-from surefind.engine.store.facets import Facet
+from surefind.engine.store.columns import Facet
 from surefind.engine.store.rows import Member
 
 

@@ -19,9 +19,8 @@ from pathlib import Path
 
 from surefind.base.errors import UsageError
 from surefind.base.running.workers import started
-from surefind.engine.store import lease, session
-from surefind.engine.store._database import CatalogueRows
-from surefind.engine.store._schema import NEVER
+from surefind.engine.store import lock, session
+from surefind.engine.store._database import NEVER, CatalogueRows
 from surefind.engine.store.checksums import set_digest
 from surefind.engine.store.connection import transaction
 from surefind.engine.store.lock import nothing_yet
@@ -115,7 +114,7 @@ class Catalogue:
         """Returns the current generation; None before the first."""
         return next(reversed(self.generations()), None)
 
-    def leased(self) -> tuple[Generation, lease.Lease]:
+    def leased(self) -> tuple[Generation, lock.Lease]:
         """Returns the current generation and a lease on it. If a writer deletes the generation before it has a lease,
         there is a newer one, and the loop takes that."""
         while True:
@@ -126,7 +125,7 @@ class Catalogue:
                 )
                 folders = " ".join(shlex.quote(str(source.root)) for source in self.sources()) or "FOLDER"
                 raise nothing_yet(self.path.parent, stopped, f"Continue with: surefind sync {folders}")
-            held = lease.take(self.path.parent, generation.number)
+            held = lock.take(self.path.parent, generation.number)
             if held is not None:
                 if any(kept.number == generation.number for kept in self.generations()):
                     return generation, held

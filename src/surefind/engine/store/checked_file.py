@@ -21,8 +21,14 @@ from surefind.engine.store.checked import (
     open_to_write,
     unreadable,
 )
-from surefind.engine.store.connection import BUSY_SECONDS, Connection, ConnectionPool, connect_to_read, version
-from surefind.engine.store.failures import explained
+from surefind.engine.store.connection import (
+    BUSY_SECONDS,
+    Connection,
+    ConnectionPool,
+    connect_to_read,
+    explained,
+    version,
+)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""Opens SQLite files, which may be damaged, and lends connections to them to the threads that use them."""
+"""Opens SQLite files, which may be damaged, and lends connections to them to the threads that use them.
+
+Re-raises disk and SQLite errors with advice on how to recover.
+
+The version of a file on disk. Data read from a file stays valid as long as its version is the same.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,24 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from surefind.base.errors import ClosedError
+from surefind.base.errors import (
+    ClosedError,
+    DamagedError,
+    DeniedError,
+    DiskFullError,
+    LockedError,
+    SpecError,
+    StoreError,
+    choices,
+    denied_message,
+    is_denied,
+    is_full,
+)
 from surefind.engine.store.checksums import register
 
 BUSY_SECONDS = 30.0
@@ -190,3 +208,68 @@ def closed(data: Path) -> ClosedError:
     return ClosedError(
         f"The knowledge base in {data.parent} was closed. Open it again: KnowledgeBase.open({str(data.parent)!r})."
     )
+
+
+@contextlib.contextmanager
+def explaining(data: Path) -> Iterator[None]:
+    """Explains the disk and SQLite errors of the `with` block, which works on the data folder `data`."""
+    try:
+        yield
+    except (OSError, sqlite3.Error) as error:
+        raise explained(error, data) from error
+
+
+def explained(
+    error: OSError | sqlite3.Error, data: Path, damage: Callable[[str], StoreError] | None = None, what: str = ""
+) -> Exception:
+    """Returns the error to raise instead of an error of the disk or of SQLite. For another file than the catalogue,
+    `damage` makes the error for damage, and `what` names the file."""
+    if is_full(error, data):
+        return DiskFullError(
+            f"The disk that holds {data} is full. Everything indexed before is intact. "
+            "Free some space and run the command again; it continues where it stopped."
+        )
+    if is_denied(error, data) or _cannot_open(error):
+        return DeniedError(denied_message(error, data))
+    if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+        return LockedError(f"{what or f'The catalogue in {data}'} is in use by another program ({error}). Try again.")
+    if isinstance(error, sqlite3.DatabaseError):
+        undecodable = "Could not decode" in str(error)  # SQLite's message quotes the text, which may be restricted
+        return (damage or partial(damaged, data))("a text is not UTF-8" if undecodable else str(error))
+    return error
+
+
+def damaged(data: Path, what: str) -> DamagedError:
+    """Returns the error for a damaged catalogue, with the ways out."""
+    return DamagedError(
+        f"The catalogue in {data} is damaged: {what}. Restore {data} from a backup, or move the files catalogue.db* "
+        "out of it and sync your folders again: exams, reports, models, drafts and cached vectors are kept. "
+        "Retirements, published drafts and earlier versions of documents are only in the catalogue.",
+        what,
+    )
+
+
+def _cannot_open(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "unable to open database file" in str(error)
+
+
+FileVersion = tuple[int, int, int]
+"""(inode, modification time in ns, size)."""
+
+
+def file_version(path: Path) -> FileVersion:
+    """Returns the version of a file. It contains the inode, so that it also differs when another file was moved into
+    its place within one tick of the clock."""
+    stat = path.stat()
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def find_named(folder: Path | None, name: str, file: str, what: str, advice: str) -> tuple[Path, FileVersion]:
+    """Returns the `file` of what was trained or calibrated under a name, and its version. Raises `SpecError` with the
+    names that exist, or with `advice` if there are none. Hidden folders are being written."""
+    if folder is not None and name and Path(name).name == name and not name.startswith("."):
+        path = folder / name / file
+        with contextlib.suppress(FileNotFoundError):
+            return path, file_version(path)
+    there = sorted(path.parent.name for path in folder.glob(f"[!.]*/{file}")) if folder else []
+    raise SpecError(f"There is no {what} {name!r}. {choices(name, there) if there else advice}")

@@ -1,4 +1,7 @@
-"""Indexes on disk: one folder each, named by a hash of what it was built from, written completely or not at all."""
+"""Indexes on disk: one folder each, named by a hash of what it was built from, written completely or not at all.
+
+Finds the indexes that a retriever needs: its own, and those of the retrievers that it wraps or uses.
+"""
 
 from __future__ import annotations
 
@@ -193,3 +196,35 @@ def index_key(fingerprint: str, retriever: Retriever, services: Services) -> str
     """Returns the key of an index: a hash of the table's fingerprint, the index spec and the format."""
     parts = f"{fingerprint}\0{retriever.index_spec(services)}\0{FORMAT}"
     return hashlib.blake2b(parts.encode(), digest_size=12).hexdigest()
+
+
+def innermost(retriever: Retriever) -> Retriever:
+    """Unwraps a retriever to the one that has an index: `dense` of `hyde(retriever=dense)`."""
+    inner = declared(retriever).inner
+    return retriever if inner is None else innermost(inner)
+
+
+def needed(retrievers: Iterable[Retriever], services: Services) -> list[Retriever]:
+    """Returns every retriever whose index is needed, once per index. A used retriever comes before its user."""
+    by_index: dict[str, Retriever] = {}
+    for retriever in retrievers:
+        inner = innermost(retriever)
+        for used in needed(declared(inner).uses, services):
+            by_index.setdefault(used.index_spec(services), used)
+        by_index.setdefault(inner.index_spec(services), inner)
+    return list(by_index.values())
+
+
+def identity(retriever: Retriever, services: Services) -> str:
+    """Returns the specs of all indexes that a retriever's results depend on."""
+    return " + ".join(used.index_spec(services) for used in needed([retriever], services))
+
+
+def each_needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
+    """Returns every retriever whose index is needed, also those that share one: a backend may need an index for each
+    choice of their parameters."""
+    each: dict[Retriever, None] = {}
+    for retriever in retrievers:
+        inner = innermost(retriever)
+        each |= dict.fromkeys((*each_needed(declared(inner).uses), inner))
+    return list(each)

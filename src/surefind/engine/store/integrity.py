@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from surefind.base.errors import DamagedError
-from surefind.engine.store._schema import BLOCK, BLOCK_BITS, CHUNK
+from surefind.engine.store._database import BLOCK, BLOCK_BITS, CHUNK
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.checked import damaged_pages
 from surefind.engine.store.checksums import checksum, chunk_digest, text_checksum

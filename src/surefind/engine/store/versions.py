@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 
 from surefind.base.errors import StoreError
 from surefind.base.types import Document
-from surefind.engine.store._database import CatalogueRows
-from surefind.engine.store._schema import BLOCK, BLOCK_BITS, TABLES
+from surefind.engine.store._database import BLOCK, BLOCK_BITS, TABLES, CatalogueRows
 from surefind.engine.store.checksums import set_digest, text_checksum
 from surefind.engine.store.rows import About, FileRow, Generation, Member, State, Version, document_of, groups_of
 

@@ -19,8 +19,7 @@ from typing import IO, Any
 
 from surefind.base.errors import MissingPartError, SourceError
 from surefind.engine.files.inside import reading
-from surefind.engine.files.limits import OUT_OF_MEMORY, FileLimits
-from surefind.engine.files.opening import ReplacedError
+from surefind.engine.files.opening import OUT_OF_MEMORY, FileLimits, ReplacedError
 from surefind.engine.files.readers import Readers
 from surefind.engine.write.prepare import CutTask, PrepareTask, prepare, prepare_cut, to_data
 

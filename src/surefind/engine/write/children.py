@@ -19,7 +19,7 @@ from typing import IO, Any
 from surefind.base.errors import SourceError
 from surefind.base.running.cores import usable_cores
 from surefind.base.running.workers import check_stopped
-from surefind.engine.files.limits import OUT_OF_MEMORY, FileLimits
+from surefind.engine.files.opening import OUT_OF_MEMORY, FileLimits
 from surefind.engine.files.readers import Readers
 
 _PIECE = 1 << 16

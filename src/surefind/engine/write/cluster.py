@@ -4,6 +4,11 @@ Tasks depend on nothing but the bytes of a file and the settings, and only this 
 order of the files. So Ray may run a task again when a node is lost, and the result is that of one process: no document
 is lost, and none is there twice. What a task prepared is kept in a checkpoint until the sync is done: a sync that was
 stopped, with this machine or without it, does not prepare it again.
+
+Prepares files on a node of a Ray cluster: the task that `write.cluster` sends there.
+
+A node need not see the folders of the sync: the bytes of a file come with the task. The file is read by a child process
+under the same limits as on one machine, and the answer is JSON.
 """
 
 from __future__ import annotations
@@ -12,9 +17,11 @@ import hashlib
 import json
 import os
 import socket
+import tempfile
 import threading
 import zlib
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,14 +29,46 @@ from typing import Any, Self
 from surefind import __version__
 from surefind.base.errors import MissingPartError, SourceError, StoreError
 from surefind.base.protocols import Reader
-from surefind.engine.files.limits import FileLimits
-from surefind.engine.files.opening import read_bytes
+from surefind.engine.files.opening import FileLimits, read_bytes
 from surefind.engine.files.readers import Readers
 from surefind.engine.store.cache import Cache, remove
 from surefind.engine.write.children import settings_of
-from surefind.engine.write.node import installed_version, prepared_here
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data
 from surefind.engine.write.reading import Reading, check_answer
+
+
+def prepared_here(settings: str, request: str, path: str, data: bytes | None) -> str:
+    """Answers a request for a file or a document; `data` are the bytes of the file at `path`. Returns JSON."""
+    if data is None:
+        return _answered(settings, request)
+    with tempfile.TemporaryDirectory(prefix="surefind-") as folder:
+        here = Path(folder) / Path(path).name
+        here.write_bytes(data)
+        answer = _answered(settings, json.dumps({**json.loads(request), "path": str(here), "real": ""}))
+        return answer.replace(json.dumps(str(here))[1:-1], json.dumps(path)[1:-1])  # messages name the file as it is
+
+
+def installed_version() -> str:
+    """Returns this node's version of Surefind."""
+    return __version__
+
+
+def _answered(settings: str, request: str) -> str:
+    try:
+        answer = _reading(settings).answer(request)
+    except MissingPartError as error:
+        answer = {"missing": str(error)}
+    except SourceError as error:
+        answer = {"refused": str(error)}
+    return json.dumps(answer)
+
+
+@lru_cache(maxsize=2)
+def _reading(settings: str) -> Reading:
+    """The child process of this worker; it serves all tasks with the same settings."""
+    given = json.loads(settings)
+    return Reading(Readers(tuple(given["readers"])), FileLimits(**given["limits"]))
+
 
 _RETRIES = 5
 """How often Ray runs a task again if its node or process dies. After that, this machine does the work."""

@@ -1,13 +1,23 @@
-"""Takes in the files of a source: prepares and commits what changed, removes what is gone, and records failures."""
+"""Takes in the files of a source: prepares and commits what changed, removes what is gone, and records failures.
+
+Compares the files that a scan found with what was recorded when they were read.
+
+Nearly all files are as they were. For each of them a sync compares one tuple and makes no object.
+
+Decides whether the earlier version of a changed file that cannot be read stays searchable.
+
+Gives documents ids that no other document of the set has.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Iterator, Set
+from collections.abc import Container, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import chain, count
 from pathlib import Path
 
 from surefind.base.errors import MissingPartError, SourceError
@@ -15,20 +25,123 @@ from surefind.base.names import one_spelling, record_name, wrong_name
 from surefind.base.protocols import OnProgress, Reader, Services
 from surefind.base.types import Chunk, Document
 from surefind.engine.files.git import left_out
-from surefind.engine.files.inside import LOOKS_RESTRICTED
+from surefind.engine.files.inside import LOOKS_RESTRICTED, may_restrict
 from surefind.engine.files.opening import read_bytes
 from surefind.engine.files.scan import FileEntry, FileRules, Missed, Scanned, is_ignored
 from surefind.engine.store.backend import Backend, Delta
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.rows import FileRow, ProblemRow, Source
-from surefind.engine.store.versions import content_hash
-from surefind.engine.write.comparing import SETTLED_NS, is_same, unsettled
-from surefind.engine.write.cutting import batches, cut_here
-from surefind.engine.write.ids import Ids
+from surefind.engine.store.rows import Facts, FileRow, ProblemRow, Source
+from surefind.engine.store.versions import Versions, content_hash
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared
-from surefind.engine.write.reading import Reading
-from surefind.engine.write.withdrawal import KEPT_NOTE, withdraw, withdrawn
+from surefind.engine.write.reading import Reading, batches, cut_here
+
+KEPT_NOTE = "; the version indexed before is kept"
+_WITHDRAWN = "; the version indexed before was withdrawn, because the new one may restrict who reads it"
+_MAX_SEARCHED_BYTES = 100_000_000
+"""Bytes of a file up to which it is searched for an access list."""
+
+
+def withdraw(versions: Versions, entry: FileEntry, row: FileRow | None, contents: int) -> bool:
+    """Removes the earlier version of a file that could not be read from the set `contents`, if the new one may restrict
+    its readers. Returns whether it did."""
+    if row is None or not _may_restrict(entry, row):
+        return False
+    versions.release(row.rows, contents)
+    return True
+
+
+def _may_restrict(entry: FileEntry, row: FileRow) -> bool:
+    """Returns whether a file has changed and may contain an access list. If it cannot even be opened, nothing is known
+    about it, and its earlier version stays."""
+    if entry.size > _MAX_SEARCHED_BYTES:
+        return True
+    try:
+        data = read_bytes(entry.path, entry.real, _MAX_SEARCHED_BYTES / 1e6)
+    except SourceError:  # it grew, or is no longer a file: it may restrict its readers
+        return True
+    except OSError:
+        return False
+    return hashlib.sha256(data).hexdigest() != row.sha256 and may_restrict(data)
+
+
+def withdrawn(failure: ProblemRow) -> ProblemRow:
+    """Returns the failure with the reason for the withdrawal."""
+    return replace(failure, reason=failure.reason.removesuffix(KEPT_NOTE) + _WITHDRAWN)
+
+
+@dataclass(frozen=True)
+class Ids:
+    """The ids of the documents of a set, during one sync."""
+
+    catalogue: Catalogue
+    contents: int
+    _numbers: dict[tuple[int, str, str], int] = field(default_factory=dict)
+    """The last number that was added to an id of a file. A file may repeat an id a million times, and looking from 2
+    on each time would take the square of that."""
+
+    def of_file(self, source: Source, relative: str) -> str:
+        """The path inside the source. If another source has the same path, this source's name is put in front."""
+        document_id = relative
+        while (owner := self._owner(document_id)) and owner[0] != source.id:
+            document_id = f"{source.name}/{document_id}"
+        return document_id
+
+    def free(self, document_id: str, source: Source, path: str) -> str:
+        """Makes an id unique. Records have their own ids, and two files, or two records of one file, may use the same
+        one. Then the source's name, or also the file's path, is put in front; within a file a number is added."""
+        owner = self._owner(document_id)
+        if owner is None:
+            return document_id
+        key = (source.id, path, document_id)
+        numbered = ((f"{document_id}#{number}", number) for number in count(self._numbers.get(key, 1) + 1))
+        names = (
+            (f"{source.name}/{document_id}", f"{source.name}/{path}/{document_id}")
+            if owner != (source.id, path)
+            else ()
+        )
+        found, number = next(
+            pair for pair in chain(((name, 1) for name in names), numbered) if self._owner(pair[0]) is None
+        )
+        self._numbers[key] = number
+        return found
+
+    def _owner(self, document_id: str) -> tuple[int, str] | None:
+        return self.catalogue.versions.owner_of(document_id, self.contents)
+
+
+SETTLED_NS = 2_000_000_000
+"""Nanoseconds. A file that was read this soon after its modification time is read again by the next sync: it may have
+been written once more within the same tick of the clock."""
+
+
+def unsettled(
+    entries: Iterable[FileEntry], facts: set[Facts], reading: Reading, failed: Container[str]
+) -> tuple[list[tuple[FileEntry, Reader | None]], set[str]]:
+    """Returns the files that may have changed, each with its reader, and the paths of the `facts` that describe none of
+    the other files. `failed` has the paths of files with problems, which may be tried again."""
+    find = reading.find
+    specs: dict[int, str] = {}  # to write a spec takes longer than to compare a file, and so does the hash of a reader
+    open_files: list[tuple[FileEntry, Reader | None]] = []
+    settled: set[Facts] = set()
+    for entry in entries:
+        path = entry.relative
+        reader = find(path)
+        spec = specs.get(id(reader)) or specs.setdefault(id(reader), str(reader))
+        same = (path, entry.size, entry.mtime_ns, spec)
+        if same in facts and path not in failed:
+            settled.add(same)
+        else:
+            open_files.append((entry, reader))
+            if reader:
+                reading.start()  # the process that reads starts while the other files are compared
+    return open_files, {path for path, *_ in facts - settled}
+
+
+def is_same(entry: FileEntry, before: FileRow | ProblemRow, *readers: str) -> bool:
+    """Whether the file and its reader are as they were when it was last read, so that it need not be read again."""
+    same = entry.size == before.size and entry.mtime_ns == before.mtime_ns
+    return same and before.reader in ("", *readers) and before.seen_ns - before.mtime_ns > SETTLED_NS
 
 
 @dataclass(frozen=True, slots=True)

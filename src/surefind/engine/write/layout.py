@@ -8,8 +8,8 @@ from typing import cast
 
 from surefind.base import spec
 from surefind.base.abilities import asks_llm, declared
-from surefind.base.grammar import split_outside
 from surefind.base.protocols import Chunker, Enricher, Services
+from surefind.base.spec import split_outside
 from surefind.base.types import Chunk, Document
 
 

@@ -15,7 +15,7 @@ from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, scan
 from surefind.engine.llm.prices import tokens
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.needs import innermost
+from surefind.engine.store.indexes import innermost
 from surefind.engine.write.layout import Layout
 
 _CHUNK_TOKENS = 250

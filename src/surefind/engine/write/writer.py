@@ -21,18 +21,17 @@ from surefind.base.abilities import declared
 from surefind.base.access import checked_name
 from surefind.base.errors import NotBuiltError, SourceError
 from surefind.base.protocols import OnProgress, Retriever, Services
-from surefind.base.running.collecting import collecting_seldom
+from surefind.base.running.cores import collecting_seldom
 from surefind.engine.files.scan import FileRules
-from surefind.engine.store import lease
+from surefind.engine.store import lock
 from surefind.engine.store.backend import Backend, Contents, Delta
 from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.catalogue import Catalogue
+from surefind.engine.store.indexes import needed
 from surefind.engine.store.lock import writer_lock
-from surefind.engine.store.needs import needed
 from surefind.engine.store.rows import Generation
-from surefind.engine.write.cutting import Cut, batches, cut_each
 from surefind.engine.write.layout import Layout
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import Cut, Reading, batches, cut_each
 
 MANY = 64
 """Texts to embed, from which on documents are published before: by their words. They take two seconds or more."""
@@ -235,8 +234,7 @@ class Writer:
         with contextlib.ExitStack() as held:
             old = [shown for shown in generations if shown.contents not in keep or shown in replaced]
             unused = {
-                generation.number: held.enter_context(lease.sweeping(self.data, generation.number))
-                for generation in old
+                generation.number: held.enter_context(lock.sweeping(self.data, generation.number)) for generation in old
             }
             keep |= {generation.contents for generation in old if not unused[generation.number]}
             gone = self.catalogue.sweep(keep, [earlier.number for earlier in replaced if unused[earlier.number]])

@@ -18,13 +18,12 @@ from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, SurefindError, UsageError
 from surefind.base.running.cores import all_cores
 from surefind.base.types import SearchResult
-from surefind.engine.search.extent import Extent
+from surefind.engine.search.parents import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.kb.answer.overview import asks_globally, told
 from surefind.kb.answer.quoting import quote as quote_from
 from surefind.kb.answer.values import Answer, AnswerStep, Cited
-from surefind.kb.answer.written import write
+from surefind.kb.answer.written import asks_globally, told, write
 
 PASSAGES = 5
 """Passages that an answer is made from."""

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.base.types import Chunk, Floats, Hit
-from surefind.engine.confidence.builtin import builtin
+from surefind.engine.confidence.answering import builtin
 from surefind.engine.rerank.cross_encoder import bundled_reader
-from surefind.engine.search.sentences import Sentence, sentences_by_words
+from surefind.engine.search.hits import Sentence, sentences_by_words
 from surefind.kb.answer.values import Cited
 
 HITS = 3

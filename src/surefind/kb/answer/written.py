@@ -1,22 +1,91 @@
 """Answers by a language model: it reads the passages of the search, or summaries of the communities that were found.
-Each of its sentences is checked."""
+Each of its sentences is checked.
+
+Checks that passages say a sentence: its numbers and names occur in them, and most of its words.
+
+    share(s) = |terms of s that the passages have| / |terms of s|        at least `MIN_SUPPORT`
+
+The check reads words, not meaning: it finds what was made up or taken from elsewhere. It does not find a "not" that was
+lost.
+
+What a search by communities tells: the summary of each community that was found, and the hits that belong to it.
+
+Global search of the agentic-knowledge-base study after GraphRAG (Edge et al. 2024): a broad question is answered from
+summaries of whole parts of the graph, and not from single passages. The communities are those of the graph of the
+passages that the caller may read.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from surefind.base.access import Access
 from surefind.base.errors import AnswerError, SurefindError
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Completion
 from surefind.base.protocols import Services
-from surefind.base.types import Hit, SearchResult
-from surefind.engine.llm.ask import ask
-from surefind.engine.llm.reply import read_object
-from surefind.kb.answer.overview import CommunityTold
-from surefind.kb.answer.support import supported
+from surefind.base.types import PAD, Hit, SearchResult
+from surefind.engine.analyze.english import English
+from surefind.engine.llm.ask import ask, read_object
+from surefind.engine.retrieve.graph_global import GraphGlobal
+from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.store.backends.view import LocalView
+from surefind.kb import KnowledgeBase
 from surefind.kb.answer.values import Cited
+
+MIN_SUPPORT = 0.6
+_ANALYZER = English()
+_EXACT = re.compile(r"\d")
+"""A term with a digit is an amount, a date or an identifier: it must occur as it is."""
+
+
+def supported(sentence: str, passages: Sequence[Hit], summaries: Sequence[str] = ()) -> bool:
+    """Whether these passages, with their titles and headings, and what sums them up, say a sentence."""
+    wanted = _terms(sentence)
+    if not wanted or not passages:
+        return False
+    known = set().union(*map(_terms, summaries))
+    for hit in passages:
+        known |= _terms(" ".join((hit.text, hit.title, *hit.headings)))
+    exact = {term for term in wanted if _EXACT.search(term)}
+    return exact <= known and len(wanted & known) >= MIN_SUPPORT * len(wanted)
+
+
+def _terms(text: str) -> set[str]:
+    return {term for token in _ANALYZER.content_tokens(text) for term in _ANALYZER.terms(token)}
+
+
+@dataclass(frozen=True)
+class CommunityTold:
+    """The summary of a community, and the hits that belong to it."""
+
+    summary: str
+    hits: tuple[Hit, ...]
+
+
+def asks_globally(pipeline: Pipeline) -> GraphGlobal | None:
+    """The retriever of a pipeline that searches by communities alone."""
+    only = pipeline.retrieve[0]
+    return only if len(pipeline.retrieve) == 1 and isinstance(only, GraphGlobal) else None
+
+
+def told(kb: KnowledgeBase, result: SearchResult, retriever: GraphGlobal, access: Access) -> list[CommunityTold]:
+    """The communities of the hits, in the order of their best hits; empty if the graph is not on this machine."""
+    view = kb.reader().view
+    if not isinstance(view, LocalView):
+        return []
+    places = view.spans().at([int(hit.id, 16) for hit in result.hits]).tolist()
+    there = [(place, hit) for place, hit in zip(places, result.hits, strict=True) if place != PAD]
+    summaries = retriever.summaries_of(view.index(retriever), [place for place, _ in there], view.mask(access))
+    by_summary: dict[str, list[Hit]] = {}
+    for summary, (_, hit) in zip(summaries, there, strict=True):
+        if summary:
+            by_summary.setdefault(summary, []).append(hit)
+    return [CommunityTold(summary, tuple(hits)) for summary, hits in by_summary.items()]
+
 
 _SLOTS = ("passages", "query")
 _MAX_TOKENS = 500

@@ -11,16 +11,15 @@ from surefind.base.errors import ConflictError, SourceError
 from surefind.base.names import look_alikes
 from surefind.base.protocols import Retriever
 from surefind.base.types import Document
-from surefind.engine.files.committing import WorkingTree
+from surefind.engine.files.git import WorkingTree
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.versions import content_hash
 from surefind.engine.write import publish as generations
 from surefind.engine.write.reading import Reading
 from surefind.engine.write.writer import Writer
 from surefind.kb.drafts.review import check_approved, check_seen
-from surefind.kb.drafts.source import is_text, shown
 from surefind.kb.drafts.store import Desk, no_draft
-from surefind.kb.drafts.taking import base_of, check_new, completed, read
+from surefind.kb.drafts.taking import base_of, check_new, completed, is_text, read, shown
 from surefind.kb.drafts.values import OPEN, Base, Draft, Revision
 
 

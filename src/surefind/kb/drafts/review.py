@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from surefind.base.errors import ConflictError, NotFoundError, UsageError
 from surefind.engine.store.checked import CheckedRows
-from surefind.kb.drafts.people import same_person
 from surefind.kb.drafts.store import Desk, authors_of, note, timestamp
-from surefind.kb.drafts.values import Comment, Draft
+from surefind.kb.drafts.values import Comment, Draft, same_person
 
 _MAX_COMMENT_CHARS = 10_000
 

@@ -1,9 +1,19 @@
-"""What the desk keeps, as values: drafts, their revisions, comments and events."""
+"""What the desk keeps, as values: drafts, their revisions, comments and events.
+
+Who is who at the desk: nobody approves what they wrote, however their name is spelled.
+
+The table [desk] of surefind.toml.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Literal
+
+from surefind.base.errors import UsageError
+from surefind.engine.files.readers import CODE_LANGUAGES
 
 DraftState = Literal["draft", "in review", "approved", "published", "discarded"]
 OPEN: tuple[DraftState, ...] = ("draft", "in review", "approved")
@@ -88,3 +98,40 @@ class Event:
     who: str
     what: str
     revision: int
+
+
+_GAPS = re.compile(r"[\s_.-]+")
+
+
+def same_person(one: str, other: str) -> bool:
+    """Returns whether two names mean the same person: case, accents, width, blanks and hyphens do not count. To take
+    two people for one costs an approval by a third; to take one for two lets people approve their own drafts."""
+    return _plain(one) == _plain(other)
+
+
+def _plain(name: str) -> str:
+    letters = unicodedata.normalize("NFKD", name).casefold()
+    shown = "".join(letter for letter in letters if unicodedata.category(letter) not in ("Mn", "Cf", "Cc"))
+    return _GAPS.sub(" ", shown).strip()
+
+
+_MAX_APPROVALS = 20
+FORMATS = (".md", ".rst", ".txt", ".html", ".pdf", ".docx", ".pptx", ".xlsx")
+"""The formats in which published drafts are written to git, if the settings name no others."""
+
+
+@dataclass(frozen=True)
+class DeskSettings:
+    approvals: int = 1
+    """How many people must approve a draft before it is published through the server."""
+    git: str = ""
+    """A git repository that gets a commit for each published draft; empty for none."""
+    formats: tuple[str, ...] = FORMATS
+    """The endings of the files that are written there."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.approvals <= _MAX_APPROVALS:
+            raise UsageError(f"approvals must be from 0 to {_MAX_APPROVALS}, not {self.approvals}.")
+        for ending in self.formats:
+            if not re.fullmatch(r"\.[a-z0-9]{1,20}", ending) or ending in CODE_LANGUAGES:
+                raise UsageError(f"formats must be endings of documents, such as {' '.join(FORMATS)}, not {ending!r}.")

@@ -1,7 +1,11 @@
-"""Reads surefind.toml into Settings. Every error names the file, the line and the choices."""
+"""Reads surefind.toml into Settings. Every error names the file, the line and the choices.
+
+Reads a TOML text, and finds the line of a setting in it and the setting that a message is about.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -17,17 +21,51 @@ from surefind.base.disk.folders import FILE_NAME as FILE_NAME
 from surefind.base.errors import ConfigError, SpecError, UsageError, choices
 from surefind.base.protocols import Retriever
 from surefind.base.types import Effort
-from surefind.engine.files.limits import FileLimits
+from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, FollowLinks
-from surefind.engine.llm.settings import LLMSettings
+from surefind.engine.llm.address import LLMSettings
 from surefind.engine.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
-from surefind.engine.store.settings import StoreSettings
+from surefind.engine.store.backends.choice import StoreSettings
 from surefind.engine.write.layout import Layout
-from surefind.kb.drafts.settings import DeskSettings
+from surefind.kb.drafts.values import DeskSettings
 from surefind.kb.settings.template import BUILT_IN
 from surefind.kb.settings.template import TEMPLATE as TEMPLATE
-from surefind.kb.settings.toml_lines import line_of, mentioned_key, read_toml
+
+
+def read_toml(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # also a number with thousands of digits
+        raise ConfigError(f"{where} is not valid TOML: {error}.") from None
+
+
+def line_of(text: str, table: str, key: str, nth: int = 0) -> int:
+    """Returns the line number of `key` in the nth `[table]`, else of the table itself, else 1."""
+    here, found, seen = "", 1, -1
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[\[?([^\]]+)\]", line)
+        if header:
+            here = header.group(1).strip().replace('"', "")
+            seen += here == table
+            found = number if here == table and seen == nth else found
+            continue
+        name = line.partition("=")[0].strip().strip('"')
+        if name and ".".join(filter(None, (here, name))) == table:  # an inline table
+            return number
+        if key and here == table and name == key and seen in (nth, -1):
+            return number
+    return found
+
+
+def mentioned_key(content: dict[str, Any], message: str) -> str:
+    """Finds the key of a table whose value the message mentions."""
+    for key, value in content.items():
+        texts = value if isinstance(value, list) else [value]
+        if any(isinstance(text, str) and text.partition("(")[0].strip() in message for text in texts):
+            return key
+    return ""
+
 
 _T = TypeVar("_T")
 

@@ -21,7 +21,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import AbstractTable, InlineTable, Item
 
-from surefind.base.disk.replacing import write_file
+from surefind.base.disk.sealed import write_file
 from surefind.base.errors import ConfigError, is_full
 from surefind.kb.settings.config import TEMPLATE, parse_settings
 

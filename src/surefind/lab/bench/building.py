@@ -1,23 +1,42 @@
-"""Builds the report of a benchmark (`report`) from the outcome of a run."""
+"""Builds the report of a benchmark (`report`) from the outcome of a run.
+
+Says whether the graph is worth its cost on this corpus.
+
+Compares the best configuration with the graph to the best one without it that has the same rerankers. Both are picked
+after looking at the results, so significance comes from the comparison of all pairs.
+
+Says what a language model gains on this exam, and what it costs.
+
+Compares the best configuration that calls a language model to the best one that calls none. Whether a significant gain
+is worth its price is for the user to decide. Without a significant gain, the model is not worth its price.
+
+The α sweep: fuses a lexical and a dense ranking with every weight, and computes two oracles.
+
+The fusion is `convex`, or `tm2c2` if the contenders use that one only. The oracles use the answers: the closed-form α*
+of each question (`measure.lss`), and the best α of the sweep for each question, which no prediction of α can beat.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import numpy as np
 
 from surefind import __version__
-from surefind.base.types import Floats
+from surefind.base.types import Floats, Rankings
+from surefind.engine.fuse.convex import Convex
+from surefind.engine.fuse.support.predictors import blend
+from surefind.engine.fuse.tm2c2 import TM2C2
+from surefind.engine.search.parents import fold
+from surefind.engine.search.pipeline import Pipeline
 from surefind.lab.bench.engine import Outcome
-from surefind.lab.bench.environment import environment
-from surefind.lab.bench.graph_value import graph_value
-from surefind.lab.bench.left_out import about_left_out
-from surefind.lab.bench.llm_value import llm_value
-from surefind.lab.bench.movement import Movement
-from surefind.lab.bench.plan import short
-from surefind.lab.bench.recommendation import Recommendation, recommend
+from surefind.lab.bench.latency import Timing
+from surefind.lab.bench.plan import Contender, about_left_out, short
+from surefind.lab.bench.recommendation import Recommendation, decide, recommend
 from surefind.lab.bench.report import (
+    AlphaSweep,
     BenchReport,
     CorpusFacts,
     ExamFacts,
@@ -29,16 +48,159 @@ from surefind.lab.bench.report import (
     RerankChange,
     RowComparison,
     SampledQuestion,
+    SweepPoint,
     TrainedFusion,
+    environment,
 )
-from surefind.lab.bench.reranking import step_problems
-from surefind.lab.bench.sweep import alpha_sweep
-from surefind.lab.bench.verdict import decide
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.leakage import BANDS, band, leakage
-from surefind.lab.exam.split import held_out
-from surefind.lab.measure.clusters import Clusters
-from surefind.lab.measure.statistics import Comparison, Interval, bootstrap, compare_all, letters
+from surefind.lab.bench.reranking import Movement, step_problems
+from surefind.lab.exam.model import clusters_of, held_out
+from surefind.lab.exam.overlap import BANDS, band, leakage
+from surefind.lab.measure.lss import Labeller
+from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.statistics import Clusters, Comparison, Interval, bootstrap, compare_all, letters
+
+ALPHAS = tuple(i / 10 for i in range(11))
+PAIR = ["dense", "sparse"]
+
+
+def alpha_sweep(outcome: Outcome, documents: Mapping[str, str]) -> AlphaSweep | None:
+    """The primary measure for α from 0 (lexical only) to 1 (dense only).
+
+    None if layouts are compared, if the primary measure is a gold-span measure, or if a lexical or a dense ranking is
+    missing.
+    """
+    plan = outcome.plan
+    path = None if plan.compares_layouts or plan.primary.of_spans else _joined(outcome)
+    if path is None:
+        return None
+    rankings = [outcome.retrieved["", str(retriever), path.depth] for retriever in path.retrieve]
+    used = [contender.pipeline.fuse for contender in plan.contenders if replace(contender.pipeline, fuse=None) == path]
+    study = any(isinstance(fuse, TM2C2) for fuse in used) and not any(isinstance(fuse, Convex) for fuse in used)
+    fusers: list[TM2C2 | Convex] = [TM2C2(alpha) if study else Convex(alpha) for alpha in ALPHAS]
+    scored = {c.pipeline: outcome.scores[str(plan.primary)][:, i] for i, c in enumerate(plan.contenders)}
+    columns = []
+    for fuser in fusers:
+        known = scored.get(replace(path, fuse=fuser))
+        columns.append(_score(outcome, fuser.fuse(rankings, _width(rankings))) if known is None else known)
+    table = np.stack(columns, axis=1)
+    clusters = clusters_of(plan.exam.queries)
+    families = [query.family for query in plan.exam.queries]
+    masks = {name: np.array([f == name for f in families]) for name in sorted(set(families))}
+    points = tuple(
+        SweepPoint(
+            alpha=alpha,
+            mean=interval.mean,
+            low=interval.low,
+            high=interval.high,
+            families={name: float(table[mask, i].mean()) for name, mask in masks.items()},
+        )
+        for i, (alpha, interval) in enumerate(zip(ALPHAS, bootstrap(table, clusters=clusters), strict=True))
+    )
+    oracles = np.stack([_with_alpha_star(outcome, rankings, documents), table.max(axis=1)], axis=1)
+    star, best = bootstrap(oracles, clusters=clusters)
+    return AlphaSweep(measure=str(plan.primary), fuser=fusers[0].name, points=points, star=star, best=best)
+
+
+def _joined(outcome: Outcome) -> Pipeline | None:
+    """A pipeline with a lexical and a dense retriever: the first two that a contender fuses, or else the first of each
+    that a contender uses alone."""
+    pipelines = [replace(contender.pipeline, fuse=None, rerank=()) for contender in outcome.plan.contenders]
+    for pipeline in pipelines:
+        if sorted(retriever.signal for retriever in pipeline.retrieve) == PAIR:
+            return pipeline
+    alone = {p.retrieve[0].signal: p for p in reversed(pipelines) if len(p.retrieve) == 1}
+    if "sparse" not in alone or "dense" not in alone or alone["sparse"].depth != alone["dense"].depth:
+        return None
+    return replace(alone["sparse"], retrieve=(*alone["sparse"].retrieve, *alone["dense"].retrieve))
+
+
+def _with_alpha_star(outcome: Outcome, rankings: list[Rankings], documents: Mapping[str, str]) -> Floats:
+    stars = Labeller(outcome.plan.exam.queries, outcome.view.spans(), documents).alphas(rankings)
+    weights = np.stack([stars if ranking.signal == "dense" else 1 - stars for ranking in rankings], axis=1)
+    return _score(outcome, blend(rankings, weights, "floor", _width(rankings), "oracle"))
+
+
+def _width(rankings: list[Rankings]) -> int:
+    """Room for all candidates of the rankings: a search fuses all of them, too."""
+    return sum(ranking.ids.shape[1] for ranking in rankings)
+
+
+def _score(outcome: Outcome, ranking: Rankings) -> Floats:
+    measure, whole = outcome.plan.primary, fold(ranking, outcome.view.parents)
+    scores: Floats = MEASURES[measure.name](outcome.judges[0].gains(whole, measure.level), measure.k)
+    return scores
+
+
+def graph_value(
+    contenders: Sequence[Contender],
+    measure: str,
+    means: Sequence[float],
+    comparisons: Sequence[Comparison],
+    latency: Sequence[float],
+) -> str:
+    """A sentence about the graph; empty if all configurations use the graph, or none does."""
+    uses = [any(r.signal == "graph" for r in contender.pipeline.retrieve) for contender in contenders]
+    if all(uses) or not any(uses):
+        return ""
+    best_with = max((i for i, used in enumerate(uses) if used), key=lambda i: means[i])
+    without = [i for i, used in enumerate(uses) if not used]
+    # With a reranker on one side only, the reranker would be compared and not the graph.
+    alike = [i for i in without if contenders[i].pipeline.rerank == contenders[best_with].pipeline.rerank]
+    best_without = max(alike or without, key=lambda i: means[i])
+    scores = (
+        f"{contenders[best_with].name} scores {measure} {means[best_with]:.3f}; "
+        f"{contenders[best_without].name}, the best configuration without the graph, scores {means[best_without]:.3f}"
+    )
+    speed = _speed(latency[best_with], latency[best_without])
+    significant = any(c.significant for c in comparisons if {c.a, c.b} == {best_with, best_without})
+    if significant and means[best_with] > means[best_without]:
+        return f"The graph improves results on this corpus: {scores}. The difference is significant{speed}."
+    if significant:
+        return f"The graph makes results worse on this corpus: {scores}, significantly better. Leave the graph out."
+    return (
+        f"The graph does not improve results on this corpus: {scores}. "
+        f"The difference is not significant{speed}. Leave the graph out."
+    )
+
+
+def _speed(with_graph: float, without: float) -> str:
+    return f" (p50 {with_graph:.1f} ms against {without:.1f} ms)"
+
+
+def llm_value(
+    names: Sequence[str],
+    measure: str,
+    means: Sequence[float],
+    latency: Sequence[Timing],
+    comparisons: Sequence[Comparison],
+) -> str:
+    """Sentences about the language model's gain and price; empty if no configuration calls a model, or all do."""
+    with_llm = [i for i, timing in enumerate(latency) if timing.calls]
+    without = [i for i in range(len(names)) if i not in with_llm]
+    if not with_llm or not without:
+        return ""
+    best, other = (max(rows, key=lambda i: (means[i], -i)) for rows in (with_llm, without))
+    c = next((c for c in comparisons if {c.a, c.b} == {best, other}), None)
+    if c is None:
+        return ""
+    sign = 1 if c.a == best else -1
+    low, high = sorted((sign * c.low, sign * c.high))
+    price = f"${latency[best].cost_per_1k:,.2f} and {latency[best].calls * 1000:,.0f} calls per 1,000 queries"
+    slower = latency[best].p50 - latency[other].p50
+    price += f" and adds {slower:,.0f} ms per query" if slower >= 1 else ""
+    change = (
+        f"changes {measure} by {_signed(sign * c.difference)} [{_signed(low)}, {_signed(high)}] "
+        f"({names[best]} against {names[other]}, the best configuration without one)"
+    )
+    if c.significant and sign * c.difference > 0:
+        return f"The language model {change}, a significant gain. It costs {price}."
+    why = "a significant loss" if c.significant else "which is not significant"
+    return f"The language model is not worth its price here: it {change}, {why}. It costs {price}."
+
+
+def _signed(value: float) -> str:
+    return f"{round(value, 3) + 0.0:+.3f}"  # no minus before a zero
+
 
 _SAMPLED = 300
 """Questions whose hits the report keeps, to look at on the HTML page."""

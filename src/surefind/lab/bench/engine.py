@@ -1,35 +1,215 @@
-"""Runs a plan: each retriever once over all queries, fusions as array arithmetic, then all measures."""
+"""Runs a plan: each retriever once over all queries, fusions as array arithmetic, then all measures.
+
+Runs the stages of a configuration on a whole exam.
+
+Retrievers have run already, once for all configurations. Rerankers run in batches, and their rankings are cached.
+
+The memory that this process has used at most.
+
+Times ingestion with a layout (cutting, embedding and indexing with an empty cache) on a sample of the text.
+
+Scores rankings: positions of chunks, the measures that compare text, and the table of all scores.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from surefind.base.abilities import declared
 from surefind.base.access import Access
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.errors import ExamError
-from surefind.base.protocols import OnProgress, Retriever
+from surefind.base.protocols import Fuser, OnProgress, Reranker, Retriever, Services
 from surefind.base.running.notes import CollectedNotes, collecting
-from surefind.base.types import Floats, Query, Rankings
-from surefind.engine.search.passage_source import PipelinePassages
+from surefind.base.types import Document, Floats, Query, Rankings
+from surefind.engine.search.pipeline import PipelinePassages, StageHooks, Work
 from surefind.engine.search.reader import Searcher
-from surefind.engine.store.backend import View
-from surefind.engine.store.needs import identity, needed
+from surefind.engine.services import LocalServices
+from surefind.engine.store.backend import Spans, View
+from surefind.engine.store.indexes import identity, needed
+from surefind.engine.write.layout import Layout
+from surefind.engine.write.quote import offline
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.cache import RunCache
-from surefind.lab.bench.hooks import ExamHooks
-from surefind.lab.bench.ingestion import seconds_per_character
-from surefind.lab.bench.latency import measure_latency
-from surefind.lab.bench.left_out import Unasked
-from surefind.lab.bench.memory import peak_memory
-from surefind.lab.bench.plan import Contender, Plan
-from surefind.lab.bench.reranking import Reranking, Step, stacked
-from surefind.lab.bench.scoring import places_of, score_table
-from surefind.lab.bench.timing import Timing
-from surefind.lab.exam.relocate import relocate
-from surefind.lab.measure.gains import Judge
+from surefind.lab.bench.latency import Timing, measure_latency
+from surefind.lab.bench.plan import Contender, Plan, Unasked
+from surefind.lab.bench.reranking import Reranking, RunCache, Step, stacked
+from surefind.lab.exam.model import Judgment, relocate
+from surefind.lab.measure.gains import ChunkSpans, Judge
+from surefind.lab.measure.ranks import MEASURES, SPAN_MEASURES, Measure
+from surefind.lab.measure.spans import OverlapJudge
+
+
+class ExamHooks(StageHooks):
+    """Looks up retrievers, reports what a fuser collected to `fused`, and keeps the effect of each reranker."""
+
+    def __init__(
+        self,
+        contender: Contender,
+        queries: Sequence[Query],
+        retrieved: Mapping[tuple[str, str, int], Rankings],
+        reranking: Reranking,
+        fused: Callable[[Contender, CollectedNotes], None],
+        report: OnProgress,
+    ) -> None:
+        """`retrieved` has the rankings of each retriever, by the keys of `Plan.retrievers`."""
+        self._contender = contender
+        self._queries = queries
+        self._retrieved = retrieved
+        self._reranking = reranking
+        self._fused = fused
+        self._progress = partial(report, f"Reranking {contender.name}")
+        self.steps: list[Step] = []
+        """The effect of each reranker, in order."""
+
+    def retrieve(self, retriever: Retriever, depth: int, work: Work) -> Rankings:
+        return self._retrieved[str(self._contender.layout or ""), str(retriever), depth]
+
+    def fuse(self, fuser: Fuser, work: Work) -> Rankings:
+        with collecting() as collected:
+            rankings = work()
+        self._fused(self._contender, collected)
+        return rankings
+
+    def rerank(self, reranker: Reranker, before: Rankings, work: Work) -> Rankings:
+        width = max(1, before.ids.shape[1])
+        self.steps.append(self._reranking.run(reranker, self._queries, before, width, self._progress))
+        return self.steps[-1].after
+
+
+SAMPLE = 40_000
+"""Characters of text that are timed for a report."""
+PROBE = 8_000
+"""Characters of text that are timed for a cost estimate: fewer, because the user waits for it."""
+_FROM = 10
+"""Documents that a sample is taken from, about."""
+_WARM = Document(
+    "warm-up", "The first text compiles kernels and loads models.\n\nThe second one is not slowed down by it."
+)
+
+
+def seconds_per_character(
+    documents: Sequence[Document],
+    layout: Layout,
+    retrievers: Iterable[Retriever],
+    folder: Path,
+    characters: int = SAMPLE,
+) -> float:
+    """Seconds per character of text to cut, embed and index documents. Paths in specs are relative to `folder`.
+
+    No cache is used, so that work done earlier for another layout does not make this one look cheap. Work of language
+    models is left out: it is estimated in calls.
+    """
+    layout = layout.offline()
+    taken = sample(documents, characters)
+    services = LocalServices(folder=folder)
+    wanted = needed((offline(r) for r in retrievers), services)
+    _ingest([_WARM], layout, wanted, services)
+    started = time.perf_counter()
+    _ingest(taken, layout, wanted, services)
+    return (time.perf_counter() - started) / max(1, sum(len(document.text) for document in taken))
+
+
+def sample(documents: Sequence[Document], characters: int) -> list[Document]:
+    """Documents spread evenly over the collection, up to `characters` in all. Only the last one is cut, because the
+    cost of some layouts depends on the length of a document."""
+    taken: list[Document] = []
+    left = characters
+    for document in documents[:: max(1, len(documents) // _FROM)]:
+        if left > 0:
+            taken.append(replace(document, text=document.text[:left]))
+            left -= len(document.text)
+    return taken
+
+
+def _ingest(documents: Sequence[Document], layout: Layout, retrievers: Sequence[Retriever], services: Services) -> None:
+    chunks = [chunk for document in documents for chunk in layout.cut(document, services)]
+    for retriever in retrievers:
+        retriever.build(chunks, services)
+
+
+def score_table(
+    plan: Plan,
+    rows: Sequence[tuple[Rankings, View]],
+    judges: Mapping[int, Judge],
+    documents: Mapping[str, str],
+    report: OnProgress,
+) -> dict[str, Floats]:
+    """For each measure, the scores as an array of shape (queries, contenders). `rows` has the rankings and the view of
+    each contender; `judges` are those of the views, by their id."""
+    spans = {id(view): SpanScores(plan, view.spans(), judges[id(view)].places, documents) for _, view in rows}
+    levels = {m.level for m in plan.measures if not m.of_spans}
+    shape = len(plan.exam.queries), len(rows)
+    table: dict[str, Floats] = {str(m): np.zeros(shape) for m in plan.measures}
+    for c, (ranking, view) in enumerate(rows):
+        report("Scoring", c + 1, len(rows))
+        gains = {level: judges[id(view)].gains(ranking, level) for level in levels}
+        for m in plan.measures:
+            of_spans = spans[id(view)].of(ranking, m) if m.of_spans else None
+            table[str(m)][:, c] = MEASURES[m.name](gains[m.level], m.k) if of_spans is None else of_spans
+    return table
+
+
+class SpanScores:
+    """Computes the gold-span measures, all together once per ranking and k."""
+
+    def __init__(self, plan: Plan, spans: Spans, places: ChunkSpans, documents: Mapping[str, str]) -> None:
+        self._plan = plan
+        self._spans = spans
+        self._places = places
+        self._documents = documents
+        self._known: dict[tuple[bool, int], Mapping[str, Floats]] = {}
+        self._ranking: Rankings | None = None
+
+    def of(self, ranking: Rankings, measure: Measure) -> Floats:
+        if self._ranking is not ranking:
+            self._ranking, self._known = ranking, {}
+        of_text = measure.name in SPAN_MEASURES
+        if (of_text, measure.k) not in self._known:
+            judge = self._texts if of_text else self._overlap
+            self._known[of_text, measure.k] = judge.scores(ranking, measure.k)
+        return self._known[of_text, measure.k][measure.name]
+
+    @cached_property
+    def _overlap(self) -> OverlapJudge:
+        return OverlapJudge(self._plan.exam.queries, self._places)
+
+    @cached_property
+    def _texts(self) -> Any:
+        from surefind.lab.measure.spans import SpanJudge
+
+        queries = self._plan.exam.queries
+        answers = [[self._passage(j) for j in query.judgments if j.is_answer] for query in queries]
+        segments = [[self._passage(j) for j in query.segments] for query in queries]
+        return SpanJudge(answers, self._text, segments)
+
+    def _passage(self, j: Judgment) -> str:
+        return self._documents[j.document][j.start : j.end]
+
+    def _text(self, chunk_id: int) -> str:
+        spans, at = self._spans, self._spans.position(chunk_id)
+        return self._documents[spans.document(chunk_id)][spans.starts[at] : spans.ends[at]]
+
+
+def places_of(spans: Spans, documents: Mapping[str, str]) -> ChunkSpans:
+    numbers = {chunk_id: number for number, chunk_id in enumerate(documents)}
+    of_names = np.array([numbers[chunk_id] for chunk_id in spans.names], dtype=np.int64)
+    return ChunkSpans(of_names[spans.documents], spans.starts, spans.ends, numbers, spans.at)
+
+
+def peak_memory() -> int:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
 
 OWNER = Access.owner()
 """Training and timings use all documents, whatever their access rules."""

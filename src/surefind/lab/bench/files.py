@@ -14,9 +14,9 @@ from surefind.base.disk.folders import private_folder
 from surefind.base.types import Rankings
 from surefind.engine.store.backend import Spans
 from surefind.lab.bench.html import render
-from surefind.lab.bench.movement import in_words
 from surefind.lab.bench.plan import label
 from surefind.lab.bench.report import BenchReport, HarmedQuestion, Means
+from surefind.lab.bench.reranking import in_words
 from surefind.lab.bench.saved import REPORT_FILE, write_report
 from surefind.lab.bench.terminal import audience, cut_into, figures, layout_heads, llm_heads, mark
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from surefind.kb import KnowledgeBase, integrity
 from surefind.kb.integrity import RepairedError, check_all, listed
-from surefind.lab.bench.answers_report import ANSWERS_FILE, read_answers
-from surefind.lab.bench.cache import RunCache
+from surefind.lab.bench.answers import ANSWERS_FILE, read_answers
+from surefind.lab.bench.reranking import RunCache
 from surefind.lab.bench.saved import REPORT_FILE, REPORTS, read_report
 from surefind.lab.exam.integrity import check_exams
 

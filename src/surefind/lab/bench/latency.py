@@ -5,12 +5,15 @@ answer of a language model counts with its original time and price.
 
 Other work on the machine disturbs timings for seconds at a time, so the stages are timed in several rounds, all stages
 in each round. The lowest and the highest median of a round are the interval in which a pipeline's median lies.
+
+How long a search takes with a configuration, and what its language models cost: part of every report.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,11 +24,46 @@ from surefind.base.access import Access
 from surefind.base.protocols import Passages, Reranker, Retriever, Services
 from surefind.base.running.notes import CollectedNotes, collecting
 from surefind.base.types import Query, Rankings
-from surefind.engine.search.passage_source import PipelinePassages
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, PipelinePassages
 from surefind.engine.store.backend import View
 from surefind.lab.bench.plan import Contender
-from surefind.lab.bench.timing import StageTiming, Timing
+
+
+@dataclass(frozen=True)
+class StageTiming:
+    """The milliseconds of one stage."""
+
+    p50: float
+    p95: float
+    mean: float
+    calls: float | None = None
+    """Calls to language models per query; None if the stage makes none."""
+    dollars: float | None = None
+    """The price of these calls per query."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The milliseconds of a search."""
+
+    p50: float
+    p95: float
+    mean: float
+    p50_low: float
+    """The median lies between `p50_low` and `p50_high`, whatever else the machine does."""
+    p50_high: float
+    stages: Mapping[str, StageTiming]
+
+    @property
+    def calls(self) -> float:
+        """Calls to language models per query."""
+        return float(sum(stage.calls or 0.0 for stage in self.stages.values()))
+
+    @property
+    def cost_per_1k(self) -> float:
+        """Dollars per 1,000 queries."""
+        return float(1000 * sum(stage.dollars or 0.0 for stage in self.stages.values()))
+
 
 SAMPLE = 30
 """Queries that each stage is timed on, at most."""

@@ -9,29 +9,53 @@ A name is looked up in these places, and the first one that has it decides:
 
 If no place has the name as it is written, names that differ from it only in case, or in `alpha` for `α`, count too. If
 these belong to different configurations, the name is ambiguous, which is an error.
+
+Makes a configuration that was measured the default of a knowledge base: builds what it needs, then writes it.
+
+What `surefind bench` compares, from its options: configurations, measures, and what is left out because it takes
+long.
 """
 
 from __future__ import annotations
 
 import shlex
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from surefind.base import spec
-from surefind.base.errors import SpecError, UsageError, choices, closest
+from surefind.base.abilities import declared
+from surefind.base.access import Access
+from surefind.base.errors import SpecError, StoreError, UsageError, choices, closest
+from surefind.base.prompts.values import Calls
+from surefind.base.protocols import OnProgress, Retriever
+from surefind.engine.fuse.learned import MANIFEST, Learned, read_manifest
+from surefind.engine.inference.provenance import FusionManifest, differences
+from surefind.engine.retrieve.dense import Dense
 from surefind.engine.search.pipeline import SPEC_MARKS, Pipeline
 from surefind.kb import KnowledgeBase
+from surefind.kb.adoption import SettingsChange, build, build_calls, missing, prepare, write
+from surefind.kb.settings.config import FILE_NAME, Settings
+from surefind.kb.settings.template import BUILT_IN
+from surefind.lab.bench import plan
 from surefind.lab.bench.plan import (
     Contender,
     Elsewhere,
+    LeftOut,
+    Plan,
     distinct,
     from_texts,
     on_layout,
-    preset_module,
     preset_names,
+    short,
 )
+from surefind.lab.bench.presets import PRESETS
+from surefind.lab.bench.run import unseen
 from surefind.lab.bench.saved import NamedConfig, SavedReport, reports_in
+from surefind.lab.exam.model import Exam
+from surefind.lab.measure.ranks import Measure
 
 
 def find(kb: KnowledgeBase, name: str) -> Contender:
@@ -101,11 +125,10 @@ def _retrievers() -> list[NamedConfig]:
 def _presets() -> Iterator[NamedConfig]:
     """The contenders of all presets, without and with the layouts that they are compared on."""
     for preset in preset_names():
-        module, where = preset_module(preset), f"the preset {preset}"
-        own = dict(module.CONTENDERS)
+        own, layouts, where = PRESETS[preset].contenders, PRESETS[preset].layouts, f"the preset {preset}"
         for name, text in own.items():
             yield NamedConfig((name,), where, name, text)
-            for cut, layout in getattr(module, "LAYOUTS", {}).items():
+            for cut, layout in layouts.items():
                 yield NamedConfig((cut if len(own) == 1 else on_layout(cut, name),), where, name, text, layout)
 
 
@@ -143,3 +166,188 @@ def _unknown(
     if any(mark in name for mark in SPEC_MARKS):
         return SpecError(f"{error} Or did you mean {meant}?" if meant else str(error))
     return SpecError(f"There is no pipeline called {name!r}. {choices(name, known, meant)}")
+
+
+def change_for(base: KnowledgeBase, contender: Contender) -> SettingsChange:
+    """Prepares the change of surefind.toml that makes this configuration the default."""
+    name = contender.pipeline.name or short(contender.pipeline)
+    return prepare(base.folder, name, contender.pipeline, contender.layout)
+
+
+@dataclass(frozen=True)
+class ConfigInUse:
+    pipeline: str
+    """Its name."""
+    spec: str
+    layout: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adoption:
+    """What changed when a configuration became the default."""
+
+    name: str
+    undone: bool
+    """Whether the change undoes an earlier one."""
+    before: ConfigInUse
+    after: ConfigInUse
+    later: tuple[str, ...]
+    """What later syncs build besides."""
+    file: str
+    dry_run: bool
+    changed: bool = False
+    built: tuple[str, ...] = ()
+
+
+def adopt(
+    base: KnowledgeBase,
+    change: SettingsChange,
+    agree: Callable[[Sequence[Calls]], None],
+    report: OnProgress | None,
+    say: Callable[[str], None],
+    dry_run: bool = False,
+) -> Adoption:
+    """Builds what the change needs, then writes it. `agree` raises an error if the calls of language models may not be
+    made."""
+    old = {str(retriever) for pipeline in change.old.pipelines.values() for retriever in pipeline.retrieve}
+    made = Adoption(
+        name=change.name,
+        undone=change.undoes,
+        before=_in_use(change.old),
+        after=_in_use(change.new),
+        later=tuple(
+            str(retriever) for retriever in change.new.named(change.new.pipeline).retrieve if str(retriever) not in old
+        ),
+        file=str(base.folder / FILE_NAME),
+        dry_run=dry_run,
+    )
+    if change.empty:
+        return made
+    if dry_run:
+        return replace(made, changed=True, built=tuple(missing(base, change)))
+    try:
+        agree(build_calls(base, change))
+        built = build(base, change, report)
+    except BaseException:
+        say(f"{FILE_NAME} was not changed.")
+        raise
+    write(base.folder, change)
+    return replace(made, changed=True, built=tuple(built))
+
+
+def _in_use(settings: Settings) -> ConfigInUse:
+    name = settings.pipeline
+    return ConfigInUse(name, str(settings.named(name)), str(settings.layout))
+
+
+_EMBEDDED = 300
+"""The most passages that the default comparison embeds with another encoder."""
+_READ = 100
+"""The most questions for which a reranker reads on this machine in the default comparison. A count, and not a time: the
+same exam is then compared in the same way on every machine."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What is compared, and by which measures."""
+
+    contenders: tuple[Contender, ...]
+    measures: tuple[Measure, ...]
+    left_out: tuple[LeftOut, ...] = ()
+    """Built-in pipelines without vectors, which would take long to make."""
+    offered: tuple[str, ...] = ()
+    """The names of contenders that nobody asked for: built-in pipelines of the default comparison."""
+
+
+def compared(
+    kb: KnowledgeBase, preset: str | None, texts: list[str], layouts: list[str], measures: list[str]
+) -> Compared:
+    """Reads the options, which refuses bad ones before an exam is written."""
+    named = kb.settings.known
+    left_out: list[LeftOut] = []
+    offered: list[str] = []
+    cuts = plan.layouts_from_texts(layouts)
+    given = plan.from_texts(texts, named, elsewhere(kb))
+    if preset:
+        if preset == "fusion":
+            given += _trained(kb, plan.preset(preset)[0][0].pipeline)
+        if not plan.compares_layouts(preset):
+            given += plan.current(kb.settings)
+        contenders, wanted = plan.preset(preset, given, cuts)
+    elif texts or layouts:
+        mine = given or plan.from_texts([kb.settings.pipeline], named)
+        contenders, wanted = plan.distinct(plan.across(mine, cuts)), plan.DEFAULT_MEASURES
+    else:
+        contenders, wanted = plan.from_settings(kb.settings.bench, named, elsewhere(kb))
+        if "pipelines" not in kb.settings.bench:
+            own = kb.settings.pipelines  # those that somebody wrote, or chose with `surefind use`
+            offered = [one.name for one in contenders if one.name in BUILT_IN and one.name not in own]
+            for contender in contenders:
+                if contender.name in offered and (passages := _to_embed(kb, contender)) > _EMBEDDED:
+                    left_out.append(LeftOut(contender.name, passages))
+    kept = _without(contenders, left_out)
+    return Compared(kept, plan.parse_measures(measures or wanted), tuple(left_out), tuple(offered))
+
+
+def _without(contenders: Sequence[Contender], left_out: Sequence[LeftOut]) -> tuple[Contender, ...]:
+    names = [one.name for one in left_out]
+    return tuple(contender for contender in contenders if contender.name not in names)
+
+
+def _to_embed(kb: KnowledgeBase, contender: Contender) -> int:
+    """How many passages an encoder that the hybrid has not would have to embed, judged by some of them."""
+    usual = Pipeline.parse(BUILT_IN["hybrid"]).retrieve
+    new = [
+        retriever
+        for retriever in contender.pipeline.retrieve
+        if isinstance(retriever, Dense) and retriever not in usual
+    ]
+    if not new or not kb.has_cut(None) or not kb.missing(new):
+        return 0
+    view = kb.reader().view
+    ids = view.spans().ids
+    some = view.chunks(ids[:: len(ids) // _EMBEDDED + 1].tolist(), Access.owner())
+    texts = [chunk.searchable for chunk in some]
+    lacking = sum(kb.services.embedder(retriever.model).lacking(texts) for retriever in new)
+    return round(lacking / max(1, len(texts)) * len(ids))
+
+
+def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> Plan:
+    """Returns the plan without built-in pipelines whose reranker would read for many questions."""
+    slow = [
+        LeftOut(contender.name)
+        for contender in what.contenders
+        if contender.name in what.offered and len(exam.queries) > _READ and _reads_here(contender.pipeline)
+    ]
+    left_out = (*slow, *what.left_out)
+    # Without the questions that a contender learned from: the quote then covers exactly those that will be asked.
+    return unseen(Plan(_without(what.contenders, slow), exam, what.measures, access, left_out), kb.services)
+
+
+def _reads_here(pipeline: Pipeline) -> bool:
+    """Whether a reranker reads passages on this machine for every question."""
+    return any(declared(reranker).runs_here for reranker in pipeline.rerank)
+
+
+def _trained(kb: KnowledgeBase, like: Pipeline) -> list[Contender]:
+    """The trained fusions of the same retrievers that are valid for the current documents."""
+    fitting = [valid_fusion for valid_fusion in _valid_fusions(kb) if valid_fusion.depth == like.depth]
+    specs = [str(retriever) for retriever in like.retrieve]
+    return [
+        Contender(f"learned {manifest.name}", replace(like, fuse=Learned(manifest.name, manifest.missing), name=""))
+        for manifest in fitting
+        if [retriever.spec for retriever in manifest.retrievers] == specs
+    ]
+
+
+def _valid_fusions(kb: KnowledgeBase) -> list[FusionManifest]:
+    view, valid = kb.reader().view, []
+    for path in sorted((kb.data / "models").glob(f"[!.]*/{MANIFEST}")):
+        try:
+            manifest, training = read_manifest(path, FusionManifest)
+        except StoreError:
+            continue  # `surefind train list` names it
+        retrievers = [cast(Retriever, spec.make("retrieve", retriever.spec)) for retriever in manifest.retrievers]
+        if not differences(manifest, training.documents, retrievers, manifest.depth, view, kb.services):
+            valid.append(manifest)
+    return valid

@@ -17,15 +17,13 @@ from surefind.base.errors import ExamError
 from surefind.base.protocols import OnProgress, Retriever
 from surefind.base.types import EVERY, PAD, Query, Rankings
 from surefind.engine.search.reader import Searcher
-from surefind.engine.store.needs import each_needed
+from surefind.engine.store.indexes import each_needed
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.comparison import RunDifference, compare_runs
-from surefind.lab.bench.scoring import places_of
-from surefind.lab.exam.model import Exam
-from surefind.lab.exam.relocate import relocate
+from surefind.lab.bench.engine import places_of
+from surefind.lab.bench.report import RunDifference, compare_runs
+from surefind.lab.exam.model import Exam, relocate
 from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.names import Measure
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, Measure
 
 MEASURE = Measure("nDCG", 10)
 MIN_OVERLAP = 0.95

@@ -3,13 +3,14 @@
 In a spec, a list of values means alternatives (a grid). `bm25 + dense >> convex(alpha=[0.1, 0.3])` means two
 contenders, but `weights=[1, 2]` only one, since that parameter is itself a list.
 `fixed(tokens=[700, 1000], overlap=140) + headings` means two layouts.
+
+What a benchmark leaves out, and why: questions of the exam, and built-in pipelines.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
+import shlex
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -20,15 +21,89 @@ from surefind.base import spec
 from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import ConfigError, SpecError, choices
-from surefind.base.grammar import split_outside
 from surefind.base.protocols import Retriever
+from surefind.base.running.notes import about
+from surefind.base.spec import split_outside
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.write.layout import Layout
 from surefind.kb.settings.config import Settings
-from surefind.lab.bench import presets
-from surefind.lab.bench.left_out import LeftOut
+from surefind.lab.bench.presets import PRESETS, Preset
 from surefind.lab.exam.model import Exam
-from surefind.lab.measure.names import Measure, parse_measure
+from surefind.lab.measure.ranks import Measure, parse_measure
+
+_READ_SECONDS = 0.75
+"""About how long a reranker reads for a question, on two cores."""
+_EMBED_SECONDS = 0.05
+"""About how long an encoder reads a passage, on two cores."""
+
+
+@dataclass(frozen=True)
+class Unasked:
+    """How many questions were not asked."""
+
+    gone: int = 0
+    """Their passages are no longer in the documents."""
+    restricted: int = 0
+    """Their passages are in documents that the audience may not read."""
+
+    @property
+    def total(self) -> int:
+        return self.gone + self.restricted
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """What reports keep of it."""
+        return {"dropped": self.total, "restricted": self.restricted}
+
+
+def left_out_text(dropped: int | None, restricted: int | None) -> str:
+    """Says which questions of a report's exam were left out, and why; empty if none was. None: the reader may not know
+    it."""
+    restricted = restricted or 0
+    gone = (dropped or 0) - restricted
+    said = [f"{_questions(gone)} left out: {_theirs(gone)} no longer in the documents."] if gone else []
+    if restricted:
+        theirs = f"{_theirs(restricted)} in restricted documents (--as GROUP includes them)."
+        said.append(f"{_questions(restricted)} left out: {theirs}")
+    return " ".join(said)
+
+
+def _questions(count: int) -> str:
+    return "1 question was" if count == 1 else f"{count} questions were"
+
+
+def _theirs(count: int) -> str:
+    return "its passage is" if count == 1 else "their passages are"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A built-in pipeline that the default comparison leaves out, because it takes long."""
+
+    name: str
+    passages: int = 0
+    """Passages that its second encoder would have to read first; 0: its reranker would read for each question."""
+
+
+def about_left_out(exam: Exam, left_out: Sequence[LeftOut], groups: Collection[str], restricted: bool) -> str:
+    """Says of each pipeline that was not compared what adding it takes; "" if there is none. `groups` are those that
+    the searches were for, and `restricted` says whether they may not know how many passages there are."""
+    audience = [word for group in sorted(groups) for word in ("--as", group)]
+    command = ["surefind", "bench", "--exam", exam.name.removesuffix("-held-out"), *audience, "-p", "hybrid", "-p"]
+    return " ".join(
+        f"Not compared: {one.name}. {_takes(one, len(exam.queries), restricted)}. To add it: "
+        f"{shlex.join([*command, one.name])}."
+        for one in left_out
+    )
+
+
+def _takes(one: LeftOut, questions: int, restricted: bool) -> str:
+    if not one.passages:
+        takes = about(questions * _READ_SECONDS)
+        return f"Its reranker would read for each of the {questions} questions, {takes} on two cores"
+    takes = "which takes minutes" if restricted else f"{about(one.passages * _EMBED_SECONDS)} on two cores"
+    return f"Its second encoder would read all passages first, {takes}"
+
 
 DEFAULT_PRESET = "context-layer"
 _SETTINGS = ("preset", "pipelines", "layouts", "measures")
@@ -85,19 +160,18 @@ class Plan:
 
 
 def preset_names() -> list[str]:
-    return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(presets.__path__))
+    return sorted(PRESETS)
 
 
-def preset_module(name: str) -> Any:
-    """The module of a preset, with `CONTENDERS`, `MEASURES` and, in some, `LAYOUTS`."""
-    if name not in preset_names():
+def known_preset(name: str) -> Preset:
+    if name not in PRESETS:
         raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
-    return importlib.import_module(f"surefind.lab.bench.presets.{name.replace('-', '_')}")
+    return PRESETS[name]
 
 
 def compares_layouts(name: str) -> bool:
     """Whether a preset compares layouts; it then takes given pipelines instead of its own."""
-    return bool(getattr(preset_module(name), "LAYOUTS", {}))
+    return bool(known_preset(name).layouts)
 
 
 def current(settings: Settings) -> list[Contender]:
@@ -114,11 +188,11 @@ def preset(
 
     In a preset that compares layouts, the given pipelines replace the preset's own.
     """
-    module = preset_module(name)
-    own = [Contender(label, Pipeline.parse(text, label)) for label, text in module.CONTENDERS.items()]
-    cuts = {label: Layout.read(text) for label, text in getattr(module, "LAYOUTS", {}).items()}
+    chosen = known_preset(name)
+    own = [Contender(label, Pipeline.parse(text, label)) for label, text in chosen.contenders.items()]
+    cuts = {label: Layout.read(text) for label, text in chosen.layouts.items()}
     contenders = list(pipelines) if cuts and pipelines else [*own, *pipelines]
-    return distinct(across(contenders, {**cuts, **(layouts or {})})), module.MEASURES
+    return distinct(across(contenders, {**cuts, **(layouts or {})})), chosen.measures
 
 
 def from_texts(

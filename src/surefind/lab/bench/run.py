@@ -13,7 +13,7 @@ from surefind.base import spec
 from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.disk.folders import private_folder
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.errors import ExamError
 from surefind.base.protocols import OnProgress, Services
 from surefind.base.redact import redacted
@@ -21,20 +21,20 @@ from surefind.base.types import Document
 from surefind.engine.embed.onnx import Onnx
 from surefind.engine.embed.sentence_transformers import SentenceTransformers
 from surefind.engine.fuse.learned import Learned, question_key
-from surefind.engine.inference.record import questions_trained_on
+from surefind.engine.inference.folder import questions_trained_on
 from surefind.engine.retrieve.dense import Dense
 from surefind.engine.search.reader import Searcher
 from surefind.kb import KnowledgeBase
 from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME
-from surefind.lab.bench import prior_table
+from surefind.lab.bench import prior
 from surefind.lab.bench.building import build_report
+from surefind.lab.bench.cost import plan_needs
 from surefind.lab.bench.engine import OWNER, Bench, Outcome
-from surefind.lab.bench.llm_calls import plan_needs
 from surefind.lab.bench.plan import Contender, Plan
 from surefind.lab.bench.report import FORMAT, BenchReport, ModelCheck, TrainedFusion
-from surefind.lab.exam.formats.beir import read_beir
+from surefind.lab.exam.formats.collections import read_beir
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.known_item import GENERATOR, PER_FAMILY, generate, origin_of
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.fitness.check import checked, sentence
@@ -83,7 +83,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         "report",
         FORMAT,
         __version__,
-        prior_table.stamp(),
+        prior.stamp(),
         bench.fingerprint(plan),
         plan.exam.fingerprint,
         plan.exam.label,

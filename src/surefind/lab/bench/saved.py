@@ -2,22 +2,25 @@
 
 A configuration can be called by its name in a saved report. A report is data that may come from anywhere: its specs go
 through the same parsers as those of surefind.toml, so a report can do no more than a line of surefind.toml.
+
+What readers may see of a report. It quotes documents as they were readable when it was made, so a reader sees the
+quotes of those that they may read today.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from surefind.base.disk.records import Record, from_json, to_json
-from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.disk.sealed import Record, from_json, read_sealed, to_json, write_sealed
 from surefind.base.errors import ReportVersionError, SpecError, UsageError
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.write.layout import Layout
+from surefind.lab.bench.answers import AnswersReport
 from surefind.lab.bench.plan import Contender, label
-from surefind.lab.bench.report import FORMAT, BenchReport, ExamFacts, ReportRow
+from surefind.lab.bench.report import FORMAT, BenchReport, ExamFacts, QuotedChunk, ReportRow, RerankChange
 
 REPORTS = "reports"
 """The folder of the reports, in the data folder of a knowledge base."""
@@ -178,3 +181,65 @@ def _printable(text: str) -> str:
     if not text.isprintable():
         raise ValueError(f"{text!r} is not a name or a spec")
     return text
+
+
+_HIDDEN_CHUNK = QuotedChunk("", "", (), "")
+"""Stands for a passage that may not be shown: others are known by their place in the list."""
+
+
+def readable_report(report: BenchReport, readable: Collection[str] = ()) -> BenchReport:
+    """Returns a report without what its readers may not know: how many documents, passages and questions were left out
+    or are there in all, fingerprints and sizes that depend on these, where the server keeps its files, and quotes of
+    documents that are not `readable`. Questions stay if all their documents are readable."""
+    shown = [all(name in readable for name in names) for names in report.query_documents]
+    every = list(zip(report.query_ids, shown, strict=True))
+    asked = {query for query, may in every if may} - {query for query, may in every if not may}
+    queries = tuple(query for query in report.queries if query.id in asked)
+    chunks = tuple(chunk if chunk.document in readable else _HIDDEN_CHUNK for chunk in report.chunks)
+    quoted = [(chunk.document, chunk.title) for chunk in chunks]
+    quoted += [(gold.document, gold.title) for query in queries for gold in query.gold]
+    titles = {name for names in quoted for name in names}
+    return replace(
+        report,
+        command=without_folder(report.command),
+        exam=replace(report.exam, dropped=None, restricted=None, fingerprint=None),
+        corpus=replace(report.corpus, withheld=None, chunks=None, fingerprint=None),
+        rows=tuple(_row(row, asked, titles) for row in report.rows),
+        query_ids=tuple(query_id if may else "" for query_id, may in every),
+        query_texts=tuple(text if may else "" for text, may in zip(report.query_texts, shown, strict=True)),
+        query_documents=tuple(
+            documents if may else () for documents, may in zip(report.query_documents, shown, strict=True)
+        ),
+        queries=queries,
+        chunks=chunks,
+    )
+
+
+def readable_answers(report: AnswersReport) -> AnswersReport:
+    """Returns a report without what its readers may not know; it has no quotes."""
+    exam = replace(report.exam, dropped=None, restricted=None, fingerprint=None)
+    return replace(report, command=without_folder(report.command), exam=exam)
+
+
+def without_folder(command: str) -> str:
+    """Returns a command without the folder of the knowledge base, and what follows it."""
+    return command.partition(" --kb ")[0]
+
+
+def _row(row: ReportRow, asked: Collection[str], titles: Collection[str]) -> ReportRow:
+    """Returns a row without the size of its indexes, whose rerankers show only the questions of `asked` and these
+    `titles`."""
+    steps = tuple(_step(step, asked, titles) for step in row.reranking)
+    return replace(row, chunks=None, index_bytes=None, reranking=steps)
+
+
+def _step(step: RerankChange, asked: Collection[str], titles: Collection[str]) -> RerankChange:
+    if step.worst is None:
+        return step
+    shown = (question for question in step.worst if question.id in asked)
+    return replace(step, worst=tuple(replace(question, top=_known(question.top, titles)) for question in shown))
+
+
+def _known(top: tuple[str, str], titles: Collection[str]) -> tuple[str, str]:
+    before, after = (title if title in titles else "" for title in top)
+    return before, after

@@ -5,10 +5,9 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from surefind.lab.bench.left_out import left_out_text
-from surefind.lab.bench.movement import in_words
-from surefind.lab.bench.plan import label
+from surefind.lab.bench.plan import label, left_out_text
 from surefind.lab.bench.report import BenchReport, ReportRow
+from surefind.lab.bench.reranking import in_words
 from surefind.lab.measure.statistics import Interval
 
 

@@ -1,35 +1,222 @@
-"""`surefind calibrate`: chooses a threshold for `conditional`, checks it on held-out questions and saves it."""
+"""`surefind calibrate`: chooses a threshold for `conditional`, checks it on held-out questions and saves it.
+
+Asks every question of an exam with and without the reranker, and keeps what a threshold is chosen by.
+
+Chooses a threshold on one part of the questions and checks it on the other.
+
+The predictor is fitted on the tuning part alone. Its threshold is chosen by predictions for questions that were not in
+the fit (`cross_fitted`), because predictions for the questions of the fit are too sure.
+"""
 
 from __future__ import annotations
 
 import datetime
-from dataclasses import replace
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefind import __version__
+from surefind.base import spec
 from surefind.base.errors import ExamError, SpecError, choices
-from surefind.base.protocols import OnProgress
-from surefind.base.types import ExamName
-from surefind.engine.confidence.measures import MEASURED, When
-from surefind.engine.confidence.saved import write_calibration
+from surefind.base.protocols import OnProgress, Reranker
+from surefind.base.types import BoolArray, ExamName, Floats, Query, Rankings
+from surefind.engine.confidence.measures import MEASURED, When, confidence, features
+from surefind.engine.confidence.predictor import LogisticModel, cross_fitted, fit, write_calibration
 from surefind.engine.fuse.learned import question_key
+from surefind.engine.search.pipeline import Pipeline, PipelinePassages
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.plan import Plan
-from surefind.lab.calibrate.choice import Cutoff, Evidence, Rows, checked, choose
-from surefind.lab.calibrate.evidence import AskedExam, ask, dollars
+from surefind.lab.bench.cost import llm_calls
+from surefind.lab.bench.engine import OWNER, Bench
+from surefind.lab.bench.plan import Contender, Plan
 from surefind.lab.calibrate.report import (
     CurvePoint,
+    RerankQuality,
+    SkipResult,
     ThresholdQuestions,
     ThresholdReport,
     ThresholdRow,
     TriedThreshold,
 )
-from surefind.lab.exam.model import Exam
-from surefind.lab.exam.split import held_out
-from surefind.lab.measure.names import Measure
-from surefind.lab.measure.thresholds import MIN_QUESTIONS, RULES, Rule, Threshold
+from surefind.lab.exam.model import Exam, ExamQuery, clusters_of, held_out
+from surefind.lab.measure.ranks import Measure
+from surefind.lab.measure.statistics import wilson
+from surefind.lab.measure.thresholds import (
+    MIN_QUESTIONS,
+    RULES,
+    Rule,
+    Threshold,
+    chosen,
+    first_failure,
+    smallest,
+    thresholds,
+    z_of,
+)
 from surefind.lab.train.fusion import check_name
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known about each question of an exam."""
+
+    confidences: Mapping[When, Floats]
+    """By every measure but `predicted`."""
+    features: Floats
+    success: BoolArray
+    """Whether the ranking before the reranker succeeds."""
+    before: Floats
+    """The quality of the ranking before the reranker."""
+    after: Floats
+    """The quality of the reranked ranking."""
+    groups: NDArray[np.int64]
+    """Questions about the same document have the same number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cutoff:
+    """A threshold, the measure that it is for, and how it was chosen."""
+
+    when: When
+    threshold: Threshold | None
+    tested: tuple[Threshold, ...]
+    predictor: LogisticModel | None = None
+    smallest: Threshold | None = None
+    """The threshold of eq. 32."""
+    failed: Threshold | None = None
+    """The threshold that ended the sequence."""
+
+    @property
+    def below(self) -> float:
+        """τ; infinite if every question is to be reranked."""
+        return np.inf if self.threshold is None else self.threshold.below
+
+    def confidences(self, evidence: Evidence) -> Floats:
+        if self.predictor is None:
+            return evidence.confidences[self.when]
+        return _where_sure(evidence, self.predictor(evidence.features))
+
+
+def choose(
+    evidence: Evidence,
+    tuning: Rows,
+    when: When,
+    beta: float,
+    level: float,
+    most: float = 1.0,
+    rule: Rule = "sequence",
+) -> Cutoff:
+    """The choice by the tuning questions; at most the share `most` of them is skipped."""
+    success = evidence.success[tuning]
+    predictor = None
+    if when == "predicted":
+        features = evidence.features[tuning]
+        predictor = fit(features, success)
+        sure = _where_sure(evidence, np.zeros(len(evidence.success)))[tuning]
+        confidences = np.where(np.isinf(sure), sure, cross_fitted(features, success, evidence.groups[tuning]))
+    else:
+        confidences = evidence.confidences[when][tuning]
+    tested = thresholds(confidences, success, level)
+    by_sequence, by_size = chosen(tested, beta, level, most), smallest(confidences, success, beta, level, most)
+    taken = by_size if rule == "eq32" else by_sequence
+    return Cutoff(when, taken, tuple(tested), predictor, by_size, first_failure(tested, beta, level, most))
+
+
+def _where_sure(evidence: Evidence, predicted: Floats) -> Floats:
+    """The predictions; infinite where there is nothing to reorder."""
+    return np.where(np.isinf(evidence.confidences["max"]), np.inf, predicted)
+
+
+def checked(evidence: Evidence, rows: Rows, choice: Cutoff, level: float) -> SkipResult:
+    """What the choice does on other questions: how many are skipped, how many of these succeed, and the quality."""
+    skipped = choice.confidences(evidence)[rows] >= choice.below
+    before, after, success = evidence.before[rows], evidence.after[rows], evidence.success[rows]
+    n, k = int(skipped.sum()), int(success[skipped].sum())
+    interval = wilson(k, n, z_of(level))
+    never, always = float(before.mean()), float(after.mean())
+    made = float(np.where(skipped, before, after).mean())
+    return SkipResult(
+        questions=len(rows),
+        skipped=n,
+        skip_rate=n / max(1, len(rows)),
+        successes=k,
+        success=k / n if n else None,
+        low=interval.low,
+        high=interval.high,
+        quality=RerankQuality(never, always, made),
+        gain_kept=(made - never) / (always - never) if always > never else None,
+    )
+
+
+_TIMED = 12
+"""Questions on which the reranker is timed; the first is not counted, because it loads the model."""
+
+
+@dataclass(frozen=True, eq=False)
+class AskedExam:
+    """The questions that still have their documents, and what was found out about them."""
+
+    queries: tuple[ExamQuery, ...]
+    evidence: Evidence
+    seconds: float
+    """Median seconds of the reranker for a question."""
+    corpus: str
+    dropped: int
+
+
+def plan_of(pipeline: Pipeline, stage: str, exam: Exam, success: Measure, quality: Measure) -> Plan:
+    """The plan with two rows: without the reranker, and with it for every question."""
+    if pipeline.rerank:
+        names = ", ".join(str(reranker) for reranker in pipeline.rerank)
+        raise ExamError(f"The pipeline already reranks ({names}). Name the part before it: --pipeline 'bm25 + dense'.")
+    reranker = cast(Reranker, spec.make("rerank", stage))
+    always = replace(pipeline, rerank=(reranker,), name="")
+    return Plan((Contender("never", pipeline), Contender("always", always)), exam, (success, quality))
+
+
+def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> AskedExam:
+    never, always = plan.contenders
+    scored = Bench(kb, report).score(plan)
+    success, quality = (scored.scores[str(measure)] for measure in plan.measures)
+    fused = scored.steps[1][0].before
+    lists = [scored.retrieved["", str(r), never.pipeline.depth] for r in never.pipeline.retrieve]
+    evidence = Evidence(
+        {when: confidence(fused, lists, when) for when in MEASURED},
+        features(fused, lists),
+        success[:, 0] > 0,
+        quality[:, 0],
+        quality[:, 1],
+        clusters_of(scored.plan.exam.queries),
+    )
+    queries = scored.plan.exam.queries
+    seconds = _seconds(kb, always.pipeline, queries, fused)
+    return AskedExam(queries, evidence, seconds, scored.view.fingerprint, scored.left_out.total)
+
+
+def _seconds(kb: KnowledgeBase, pipeline: Pipeline, queries: tuple[ExamQuery, ...], fused: Rankings) -> float:
+    """Times a reranker that runs here, one question at a time, as in a search. One that asks a service is timed by its
+    own calls (`dollars` has the price)."""
+    source = PipelinePassages(pipeline, kb.reader().view, kb.services, OWNER)
+    taken = []
+    for i in np.unique(np.linspace(0, len(queries) - 1, _TIMED).astype(int)).tolist():
+        row = replace(fused, ids=fused.ids[i : i + 1], scores=fused.scores[i : i + 1])
+        started = time.perf_counter()
+        pipeline.rerank[0].rerank([Query(queries[i].text)], row, source, max(1, row.ids.shape[1]), kb.services)
+        taken.append(time.perf_counter() - started)
+    return float(np.median(taken[1:] or taken))
+
+
+def dollars(kb: KnowledgeBase, plan: Plan) -> float:
+    """The estimated price of reranking one question; 0 if it asks no language model, or one without a known price."""
+    from surefind.engine.llm.models import quote
+
+    priced = quote(kb.services.llm, llm_calls(kb, plan))
+    return priced.dollars / max(1, len(plan.exam.queries))
+
 
 WHENS: tuple[When, ...] = (*MEASURED, "predicted")
 EVERY_QUESTION = "every question is reranked"

@@ -3,27 +3,28 @@
 Each question is made from one passage (or a few that it fits equally), which is its gold. This resembles an agent that
 looks for a certain procedure or policy. It also favours lexical retrieval, because the words of the question come from
 the passage; `leakage` measures how much.
+
+Writes a known-item exam whose kinds of questions have given shares, such as those of a published study.
+
+    n(kind) = ⌊s · share(kind)⌋        s = min over kinds of written(kind) / share(kind), at most 1
+
+A kind of which there are too few makes the others fewer. A kind of which there is none is left out.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from surefind.base.errors import ExamError, choices
 from surefind.base.types import Document
 from surefind.lab.exam._documents import Drafts, ExamDocuments, PossibleQuestion, QuestionSeed
-from surefind.lab.exam.families.alias import alias
-from surefind.lab.exam.families.anchor_text import anchor_text
-from surefind.lab.exam.families.chunk_opening import chunk_opening
-from surefind.lab.exam.families.entity_lookup import entity_lookup
-from surefind.lab.exam.families.exact_phrase import exact_phrase
-from surefind.lab.exam.families.faq import faq
-from surefind.lab.exam.families.first_sentence import first_sentence
-from surefind.lab.exam.families.heading_direct import heading_direct
-from surefind.lab.exam.families.heading_paraphrase import heading_paraphrase, heading_paraphrase_titled
+from surefind.lab.exam.families.headings import heading_direct, heading_paraphrase, heading_paraphrase_titled
+from surefind.lab.exam.families.names import alias, anchor_text, entity_lookup, faq
+from surefind.lab.exam.families.sentences import chunk_opening, exact_phrase, first_sentence
 from surefind.lab.exam.model import Exam, ExamQuery
 from surefind.lab.exam.overlap import content_terms, overlap
 
@@ -134,3 +135,31 @@ def _query(family: str, candidate: PossibleQuestion, texts: dict[str, str]) -> E
     shared = max(overlap(candidate.text, texts[j.document], j.start, j.end) for j in candidate.judgments)
     digest = hashlib.blake2b(f"{candidate.text}\0{candidate.document}".encode(), digest_size=5).hexdigest()
     return ExamQuery(f"{family}-{digest}", candidate.text, candidate.judgments, family, shared, metadata)
+
+
+_PARAPHRASE, _TITLED = "heading_paraphrase", "heading_paraphrase_titled"
+
+
+def in_shares(queries: Sequence[ExamQuery], shares: Mapping[str, int]) -> tuple[ExamQuery, ...]:
+    """The first questions of each kind, as many as its share allows."""
+    kinds = {kind: [query for query in queries if query.family == kind] for kind in shares}
+    there = {kind: found for kind, found in kinds.items() if found}
+    scale = min((len(found) / shares[kind] for kind, found in there.items()), default=0.0)
+    counts = {kind: max(1, int(min(1.0, scale) * shares[kind] + 1e-9)) for kind in there}
+    return tuple(query for kind, found in there.items() for query in found[: counts[kind]])
+
+
+def generate_in_shares(
+    documents: Sequence[Document],
+    shares: Mapping[str, int],
+    name: str,
+    written: Sequence[ExamQuery] = (),
+    seed: int = 42,
+) -> Exam:
+    """Writes the exam. Kinds of which there are `written` questions, by a language model, are not written by rule.
+    Paraphrases by rule name their document where their words alone point at several."""
+    by_model = {query.family for query in written}
+    families = [_TITLED if kind == _PARAPHRASE else kind for kind in shares if kind not in by_model]
+    made = generate(documents, name, max(shares.values()), families, seed)
+    ours = [replace(query, family=_PARAPHRASE) if query.family == _TITLED else query for query in made.queries]
+    return Exam(name, in_shares([*ours, *written], shares), origin=made.origin, generator=GENERATOR)

@@ -25,8 +25,8 @@ from itertools import combinations
 from typing import Any
 
 from surefind.base.errors import ExamError
+from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import id_of
-from surefind.lab.exam.library import Library
 from surefind.lab.exam.model import Exam, ExamQuery
 from surefind.lab.exam.questions import Questions
 

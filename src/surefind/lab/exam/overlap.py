@@ -9,16 +9,210 @@ gold sentence and with its document was 17% and 63% of all words; by windows it 
 a short passage of a search. In a longer one, common words of a question are found by chance.
 
 Question words and the words of question templates ("where can I find information about …") are not counted.
+
+The words and terms of questions and documents, and Markdown as plain text.
+
+Measures how many of a question's words are in its gold passage, and says how this affects the scores.
+
+Guesses from letters and common words whether texts are English.
+
+The bundled encoder and reranker were trained on English, so users with other documents are warned.
+
+Blanks out what nobody reads in a Markdown text: comments, template tags, code, link targets, image files.
+
+The result is as long as the text, so offsets stay valid. What is not part of a sentence becomes spaces. What a sentence
+needs but a question cannot say (a template tag, a URL, a placeholder) becomes `HOLE`; families skip texts with a hole.
+
+An opening mark without its end is searched for once: every pattern is bounded, or runs to the end of the text.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
-from surefind.lab.exam._words import of_token, query_words, terms, words
+from surefind.engine.analyze.english import STOPWORDS, English
+from surefind.lab.exam.model import Exam, ExamQuery
+
+HOLE = "\ufffc"
+"""Stands for each character of a template tag, URL or placeholder."""
+
+_NAMES = (
+    "a|abbr|address|article|aside|audio|b|blockquote|body|br|button|center|cite|code|col|colgroup|dd|del|details|dfn|div|"
+    "dl|dt|em|embed|figcaption|figure|font|footer|form|h[1-6]|head|header|hr|html|i|iframe|img|input|ins|kbd|label|li|"
+    "link|main|mark|meta|nav|object|ol|option|p|path|picture|pre|q|s|samp|script|section|select|small|source|span|"
+    "strong|style|sub|summary|sup|svg|table|tbody|td|textarea|tfoot|th|thead|time|title|tr|u|ul|var|video|wbr"
+)
+_UP_TO = r"[^{0}]{{0,500}}+(?:{0}(?!{1})[^{0}]{{0,500}}+){{0,5}}{0}{1}"
+_ENDINGS = tuple(".png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .ico .avif .mp4 .PNG .JPG .JPEG .GIF .SVG".split())
+_ENDING = f"(?:{'|'.join(map(re.escape, _ENDINGS))})"
+_FILE = rf"[^\s\].]{{1,100}}+(?:\.[^\s\].]{{1,100}}+){{0,3}}?{_ENDING}"
+_GOAL = r"(?:\((?:[^()\n]|\([^()\n]*\)){0,1000}+\)|\[[^\]\n]{0,200}\])"
+"""The second half of a link: `(page.md "title")` or `[reference]`."""
+
+
+def _pattern(*alternatives: str) -> re.Pattern[str]:
+    return re.compile("|".join(alternatives), re.DOTALL | re.MULTILINE)
+
+
+_COMMENT = _pattern(
+    r"<!--(?:(?!-->).)*+(?:-->)?",
+    r"\{%-?\s*comment\b(?:(?!\{%-?\s*endcomment).)*+(?:\{%-?\s*endcomment\s*-?%\})?",
+    r"\{#" + _UP_TO.format("#", r"\}"),
+    r"\{/\*" + _UP_TO.format(r"\*", r"/\}"),
+    r"%%(?=[^%\n]*%%)[^%\n]*%%",
+)
+_TEMPLATE = _pattern(
+    r"\{\{(?:[^{}]|\{[^{}]{0,200}\}){0,500}+\}\}+",
+    r"\{%" + _UP_TO.format("%", r"\}"),
+    r"<%" + _UP_TO.format("%", ">"),
+    r"<\?" + _UP_TO.format(r"\?", ">"),
+    r"[$#]\{[^{}\n]{0,200}\}",
+)
+_FENCED = _pattern(r"^[ \t>]*(?P<fence>`{3,}(?=[^`\n]*$)|~{3,})(?:(?!^[ \t>]*(?P=fence)[`~]*[ \t]*$).)*+(?:^[^\n]*$)?")
+_SCRIPT = _pattern(r"<(?P<tag>(?i:script|style|pre))\b(?:(?!</(?P=tag)\s*>).)*+(?:</(?P=tag)\s*>)?")
+_DEFINITION = _pattern(r"^ {0,3}\[[^\]\n]{1,200}\]:[^\n]*$")
+_IMAGE = _pattern(rf"!\[\s*+(?:(?:{_FILE}|[Ii]mage|[Ss]creenshot)\s*+)?\]{_GOAL}", r"!\[\[[^\]\n]{0,200}\]\]")
+_MARKED_LINK = _pattern(
+    rf"!?\[(?P<kept>[^\[\]]{{1,300}})\]{_GOAL}",
+    r"\[\[(?:[^\[\]|\n]{1,200}\|)?(?P<shown>[^\[\]|\n]{1,200})\]\]",
+    r"\{[#.:][\w:-][^{}\n]{0,200}\}",
+)
+_TAG = _pattern(rf"</?(?i:{_NAMES})(?=[\s/>])[^<>]{{0,1000}}>")
+_PLACEHOLDER = _pattern(r"<[^<>\s][^<>\n]{0,200}>")
+_ADDRESS = _pattern(r"(?:https?|ftp|file)://[^\s<>|`]+", r"mailto:[^\s<>|`]+")
+_PICTURE = _pattern(rf"(?<![^\s\].])[^\s\].]++(?:\.[^\s\].]++){{0,3}}?{_ENDING}\b")
+
+_STEPS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (("<!--", "{%", "{#", "{/*", "%%"), _COMMENT, " "),
+    (("```", "~~~"), _FENCED, " "),
+    (("<",), _SCRIPT, " "),
+    (("{{", "{%", "<%", "<?", "${", "#{"), _TEMPLATE, HOLE),
+    (("]:",), _DEFINITION, " "),
+    (("![",), _IMAGE, " "),
+    (("](", "][", "[[", "{#", "{.", "{:"), _MARKED_LINK, " "),
+    (("<",), _TAG, " "),
+    (("<",), _PLACEHOLDER, HOLE),
+    (("://", "mailto:"), _ADDRESS, HOLE),
+    (_ENDINGS, _PICTURE, HOLE),
+)
+"""What must be in the text for a step to matter, the pattern, and what replaces each matched character."""
+
+
+def readable(text: str) -> str:
+    """The text with the same length and lines, without what is not prose."""
+    for marks, pattern, blank in _STEPS:
+        if any(mark in text for mark in marks):
+            text = pattern.sub(_blank(blank), text)
+    return text
+
+
+def _blank(fill: str) -> Callable[[re.Match[str]], str]:
+    """Replaces every character except line ends and the text of a link."""
+
+    def replace(match: re.Match[str]) -> str:
+        groups = match.groupdict()
+        kept = "kept" if groups.get("kept") else "shown" if groups.get("shown") else ""
+        if not kept:
+            return _filled(match.group(), fill)
+        start, end = (at - match.start() for at in match.span(kept))
+        text = match.group()
+        return _filled(text[:start], fill) + text[start:end] + _filled(text[end:], fill)
+
+    return replace
+
+
+def _filled(text: str, fill: str) -> str:
+    return "\n".join(fill * len(line) for line in text.split("\n"))
+
+
+_LINK = re.compile(r"!?\[([^\[\]]*)\]\([^)]{0,500}\)")
+# Each alternative begins with a character, which is faster.
+_MARKUP = re.compile(r"[*`]+|_(?<!\w_)_*|_(?<!__)_*+(?!\w)|<[^>]{1,500}>")
+_ANALYZER = English()
+
+
+def plain(text: str) -> str:
+    """Turns Markdown into one line of plain text."""
+    return " ".join(_MARKUP.sub("", _LINK.sub(r"\1", text)).split())
+
+
+def is_prose(text: str) -> bool:
+    """Whether the plain text can be a question: no template tag, URL or placeholder is in it, and no table cell."""
+    return HOLE not in text and "|" not in text
+
+
+def words(text: str) -> list[str]:
+    return _ANALYZER.tokens(text)
+
+
+def query_words(text: str) -> list[str]:
+    """The words of a question without question words, such as "how" and "do"."""
+    return _ANALYZER.query_tokens(text)
+
+
+def terms(text: str) -> list[str]:
+    return [term for token in words(text) for term in of_token(token)]
+
+
+@lru_cache(maxsize=1 << 16)  # writing an exam analyses the same words again and again
+def of_token(token: str) -> tuple[str, ...]:
+    return _ANALYZER.terms(token)
+
+
+BANDS = ("0–33%", "33–67%", "67–99%", "100%")
+
+
+def band(query: ExamQuery) -> str | None:
+    """The band of the query's lexical overlap."""
+    if query.overlap is None:
+        return None
+    edges = (1 / 3, 2 / 3, 1.0)
+    return BANDS[sum(query.overlap >= edge for edge in edges)]
+
+
+@dataclass(frozen=True)
+class Leakage:
+    text: str
+    families: dict[str, dict[str, float]]
+    bands: dict[str, int]
+
+
+def leakage(exam: Exam) -> Leakage | None:
+    """The leakage of an exam; None if the overlap of no question is known."""
+    known = [query for query in exam.queries if query.overlap is not None]
+    if not known:
+        return None
+    families: dict[str, list[float]] = defaultdict(list)
+    for query in known:
+        families[query.family].append(query.overlap or 0.0)
+    means = {
+        name: {"queries": len(values), "overlap": sum(values) / len(values)}
+        for name, values in sorted(families.items())
+    }
+    bands = {name: sum(band(query) == name for query in known) for name in BANDS}
+    return Leakage(_words(known, bands), means, bands)
+
+
+def _words(known: Sequence[ExamQuery], bands: dict[str, int]) -> str:
+    mean = sum(query.overlap or 0.0 for query in known) / len(known)
+    whole = bands["100%"] / len(known)
+    verdict = (
+        "This exam favours lexical retrieval: compare the results by overlap band, and trust the low bands most."
+        if mean > 0.8
+        else "These questions share about as many words with their passages as questions that people ask."
+        if mean > 0.45
+        else "The questions share few words with their passages, which is hard for lexical retrieval."
+    )
+    return (
+        f"On average {mean:.0%} of a question's words are in its gold passage, and {whole:.0%} of the questions "
+        f"have all of their words there. {verdict}"
+    )
+
 
 WINDOW = 100
 """Words of a window."""
@@ -70,3 +264,27 @@ def _best(wanted: Iterable[str], places: dict[str, list[int]]) -> int:
 def _within(places: Sequence[int], start: int) -> bool:
     at = bisect_left(places, start)
     return bisect_right(places, start + WINDOW - 1) > at
+
+
+_WORD = re.compile(r"[a-z]+")
+_RARE = re.compile(r"[^\x00-\x7f]+")
+_LETTER = re.compile(r"[^\W\d_]")
+_ACCENTED = re.compile(r"[\u00c0-\u024f]")
+_OTHER = re.compile(r"(?![\u0370-\u03ff])[^\W\d_\x00-\u024f]|[\u0370-\u03ff]{3}")
+"""Letters of a script other than Latin. Greek letters count only in runs of three: a single one is a symbol."""
+
+
+def is_english(texts: Iterable[str]) -> bool:
+    """False for another script, and for texts with accents and few English stop words (one word in four in English, one
+    in thirty in German, French or Turkish). Program code and languages without accents count as English."""
+    text = "\n".join(texts).lower()
+    rare = " ".join(_RARE.findall(text))
+    others, accents = len(_OTHER.findall(rare)), len(_ACCENTED.findall(rare))
+    if not others and accents < 3:
+        return True  # true of most texts, and saves counting their letters
+    letters = len(_LETTER.findall(text)) or 1
+    if others > 0.2 * letters:
+        return False
+    words = _WORD.findall(text)
+    common = sum(word in STOPWORDS for word in words) / max(1, len(words))
+    return common > 0.1 or accents < max(3, 0.005 * letters)

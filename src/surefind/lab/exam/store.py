@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefind.base.disk.folders import private_folder
-from surefind.base.disk.replacing import write_file
-from surefind.base.disk.sealed import sealed, unsealed
+from surefind.base.disk.sealed import sealed, unsealed, write_file
 from surefind.base.errors import ExamError, choices
-from surefind.lab.exam.candidates import Candidates
 from surefind.lab.exam.model import Exam, query_from_json, query_to_json
-from surefind.lab.exam.questions import Questions
+from surefind.lab.exam.questions import Candidates, Questions
 
 if TYPE_CHECKING:
     from surefind.lab.exam.labels import Labels

@@ -1,15 +1,82 @@
 """The kinds of work that steps give to a language model: which steps, and from when on a model is fit. The task of each
-is in `surefind.lab.fitness.tasks`, which imports all steps."""
+is in `surefind.lab.fitness.tasks`, which imports all steps.
+
+The texts of the tasks: invented rules of a company, as data in cases.json.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
 
 from surefind.base.abilities import declared
+from surefind.base.disk.sealed import digest
 from surefind.base.prompts.values import Calls, Workload
-from surefind.engine.llm import estimate
-from surefind.lab.fitness.cases import facts
+from surefind.base.types import Chunk
+from surefind.engine.llm import prices
+
+_LIST_LENGTH = 6
+"""Passages of a list: the right one, one that shares its words and does not answer, and others."""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A question, the passage that answers it, and one that only shares its words."""
+
+    title: str
+    subject: str
+    question: str
+    passage: str
+    answer: str
+    near: str
+
+    @property
+    def chunk(self) -> Chunk:
+        return _chunk(self.title, self.passage)
+
+    @property
+    def near_chunk(self) -> Chunk:
+        return _chunk(self.title, self.near)
+
+
+@cache
+def cases() -> Mapping[str, Any]:
+    """The content of cases.json."""
+    data: dict[str, Any] = json.loads((files("surefind.lab.fitness") / "cases.json").read_text(encoding="utf-8"))
+    return data
+
+
+@cache
+def facts() -> tuple[Fact, ...]:
+    return tuple(Fact(**row) for row in cases()["facts"])
+
+
+@cache
+def tasks_version() -> str:
+    """Changes with every word of the tasks: results of other tasks do not count."""
+    return digest(dict(cases()))
+
+
+def lists() -> list[tuple[Fact, list[Chunk], int]]:
+    """For each fact a list of passages and the place of the right one, which is at every place equally often."""
+    made = []
+    known = facts()
+    for number, fact in enumerate(known):
+        others = [known[(number + step) % len(known)].chunk for step in range(1, _LIST_LENGTH - 1)]
+        chunks = [fact.near_chunk, *others]
+        place = number % _LIST_LENGTH
+        chunks.insert(place, fact.chunk)
+        made.append((fact, chunks, place))
+    return made
+
+
+def _chunk(title: str, text: str) -> Chunk:
+    return Chunk(f"{title}.md", 0, len(text), text, (title,))
+
 
 _ONE = Workload(1, 1, 1, 1, 1)
 _PASSAGE = 60
@@ -33,7 +100,7 @@ class StepKind:
     tokens_out: int
 
     def cost(self, model: str | None) -> Calls:
-        return estimate.calls(model, self.calls, self.tokens_in, self.tokens_out)
+        return prices.calls(model, self.calls, self.tokens_in, self.tokens_out)
 
 
 _N = len(facts())
@@ -58,7 +125,7 @@ KINDS = {
                  0.5, 0.6, _N, _N, 2 * _PASSAGE, 80),
     )
 }  # fmt: skip
-"""Every kind, by its name. `chance` and `useful`: see `surefind.lab.fitness.verdict`. A search without a model has the
+"""Every kind, by its name. `chance` and `useful`: see `surefind.lab.fitness.check`. A search without a model has the
 right passage first for about half of the questions, so `order` must do so more often; weighing and answering have two
 outcomes, so half is chance."""
 _KIND_OF = {step: kind for kind in KINDS.values() for step in kind.steps}

@@ -19,20 +19,17 @@ from surefind.base.types import Chunk, Document, Hit, Query, Rankings, SearchRes
 from surefind.engine.chunk.llm_segments import LLMSegments
 from surefind.engine.enrich.llm_context import LLMContext
 from surefind.engine.extract.llm import LLM
-from surefind.engine.fuse.llm_weights import LLMWeights
-from surefind.engine.fuse.support.weighing import even_weights
-from surefind.engine.llm.ask import ask
-from surefind.engine.llm.many import map_calls
-from surefind.engine.llm.readings import position_bias
-from surefind.engine.llm.reply import shares_words
+from surefind.engine.fuse.llm_weights import LLMWeights, even_weights
+from surefind.engine.llm.ask import ask, shares_words
+from surefind.engine.llm.chat import map_calls
+from surefind.engine.llm.listwise import position_bias
 from surefind.engine.rerank.agentic import Agentic
 from surefind.engine.rerank.llm_listwise import LLMListwise
 from surefind.engine.retrieve.hyde import HyDE
 from surefind.engine.retrieve.multi_query import MultiQuery
 from surefind.kb.answer.written import write
-from surefind.lab.exam.by_llm.passages import SourcePassage
-from surefind.lab.exam.by_llm.questions import SCHEMA, read_questions, single_prompt
-from surefind.lab.fitness.cases import Fact, cases, facts, lists
+from surefind.lab.exam.by_llm.questions import SCHEMA, SourcePassage, read_questions, single_prompt
+from surefind.lab.fitness.kinds import Fact, cases, facts, lists
 
 _WORD = re.compile(r"\w{4,}")
 _PARALLEL = 8

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.base.text.scripts import words
+from surefind.base.text.words import words
 from surefind.base.types import Floats, Rankings
 from surefind.engine.fuse.support.features import TOP_RANKS, alpha_at
 from surefind.engine.fuse.support.join import from_floor

@@ -13,19 +13,50 @@ LCS is the true longest common subsequence of words. For a question with several
 (for AO the mean). Supporting evidence of a two-hop question is not an answer. The segment s in overlap(c) is the
 passage that the question was written from; if the exam does not have it, s is the answer. White space is folded before
 "contains" is tested.
+
+Measures how much of the gold text the top k passages contain, and how much other text, in characters.
+
+For gold spans G and passages c_1 … c_k, with |·| a number of characters:
+
+    shared = |G ∩ (c_1 ∪ … ∪ c_k)|        SpanR = shared / |G|        SpanP = shared / Σ|c_i|
+    IoU = shared / (Σ|c_i| + |G| - shared)
+
+The token recall, precision and IoU of "Evaluating Chunking Strategies for Retrieval" (Smith & Troynikov, Chroma 2024),
+on characters. Text in two passages is read twice, so it counts twice in Σ.
+
+Measures what `surefind ask` quotes: whether a quote has the answer, how close it is, and what its confidence says.
+
+For a quote q of a document, and gold spans g of an exam:
+
+    right   some g of the same document is contained in q (letter for letter, white space folded), or at least half of
+            the characters of q lie inside g. The first is for gold that is shorter than a quote, the second for longer
+    F1      2·shared / (|q| + |g|), shared = Σ_w min(count of w in q, in g), over lower-cased words; the best g counts
+            (Rajpurkar et al., SQuAD, 2016)
+
+The n questions in the order of their confidence, the surest first; e_i of the first i are wrong:
+
+    risk    e_i / i at coverage i / n
+    AURC    (1/n) · Σ_i e_i / i: the area under the curve of risks; 0 is best
+            (Geifman, Uziel and El-Yaniv, Bias-Reduced Uncertainty Estimation, 2019)
+    half    1 - e_i / i for i = ⌈n/2⌉: how often the surer half is right
+
+Questions that are equally sure share their mean, since no order of them is the right one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from surefind.base.text.scripts import words
-from surefind.base.types import Rankings
+from surefind.base.text.words import words
+from surefind.base.types import BoolArray, Floats, Hit, Rankings
+from surefind.lab.exam.model import ExamQuery, Judgment
+from surefind.lab.measure.gains import ChunkSpans
 
 Words = NDArray[np.int32]
 
@@ -134,3 +165,123 @@ class SpanJudge:
     @staticmethod
     def _fold(text: str) -> str:
         return " ".join(text.split())
+
+
+Span = tuple[int, int]
+
+
+class OverlapJudge:
+    def __init__(self, queries: Sequence[ExamQuery], places: ChunkSpans) -> None:
+        self._places = places
+        self._gold = [self._spans(query) for query in queries]
+
+    def scores(self, rankings: Rankings, k: int) -> dict[str, NDArray[np.float64]]:
+        table = {name: np.zeros(len(self._gold)) for name in ("SpanR", "SpanP", "IoU")}
+        rankings = self._places.located(rankings)
+        for q, gold in enumerate(self._gold):
+            top = rankings.row(q)[0][:k].tolist()
+            wanted = sum(end - start for spans in gold.values() for start, end in spans)
+            if not top or not wanted:
+                continue
+            read = defaultdict(list)
+            for ordinal in top:
+                read[int(self._places.documents[ordinal])].append(self._span(ordinal))
+            shared = sum(_shared(union(read[document]), spans) for document, spans in gold.items() if document in read)
+            length = sum(end - start for spans in read.values() for start, end in spans)
+            table["SpanR"][q] = shared / wanted
+            table["SpanP"][q] = shared / length
+            table["IoU"][q] = shared / (length + wanted - shared)
+        return table
+
+    def _span(self, ordinal: int) -> Span:
+        return int(self._places.starts[ordinal]), int(self._places.ends[ordinal])
+
+    def _spans(self, query: ExamQuery) -> dict[int, list[Span]]:
+        """Document number -> its gold spans, overlapping ones joined. A document that is wholly gold is one span."""
+        found: dict[int, list[Span]] = defaultdict(list)
+        for j in query.judgments:
+            number = self._places.numbers.get(j.document)
+            if j.grade > 0 and number is not None:
+                whole = self._places.ends[self._places.documents == number].max(initial=0) if j.end is None else j.end
+                found[number].append((j.start or 0, int(whole)))
+        return {number: union(spans) for number, spans in found.items()}
+
+
+def union(spans: Sequence[Span]) -> list[Span]:
+    """Joins spans that overlap or touch; returns them in order."""
+    joined: list[Span] = []
+    for start, end in sorted(spans):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _shared(left: Sequence[Span], right: Sequence[Span]) -> int:
+    return sum(max(0, min(b, d) - max(a, c)) for a, b in left for c, d in right)
+
+
+MIN_INSIDE = 0.5
+"""The share of a quote that lies inside longer gold, at least."""
+
+
+def is_right(quote: str, hit: Hit, gold: Judgment, gold_text: str) -> bool:
+    """Returns whether a quote of a hit has the answer. `gold_text` is the text of the gold span."""
+    if hit.document != gold.document or gold.start is None or gold.end is None:
+        return False
+    folded = _folded(gold_text)
+    return bool(folded) and (folded in _folded(quote) or _share_inside(quote, hit, gold.start, gold.end) >= MIN_INSIDE)
+
+
+def _share_inside(quote: str, hit: Hit, start: int, end: int) -> float:
+    """The share of the quote's characters inside a span of its document; of several places of the quote, the best."""
+    places = [(hit.start + a, hit.start + b) for a, b in _places(_folded(quote), hit.text)]
+    return max((max(0, min(b, end) - max(a, start)) / (b - a) for a, b in places), default=0.0)
+
+
+def _places(folded: str, text: str) -> Iterator[tuple[int, int]]:
+    """Yields where a text has these words, whatever white space is between them."""
+    kept = [at for at, letter in enumerate(text) if not letter.isspace() or (at and not text[at - 1].isspace())]
+    plain = "".join(" " if text[at].isspace() else text[at] for at in kept)
+    at_plain = plain.find(folded) if folded else -1
+    while at_plain >= 0:
+        yield kept[at_plain], kept[at_plain + len(folded) - 1] + 1
+        at_plain = plain.find(folded, at_plain + len(folded))
+
+
+def token_f1(quote: str, golds: Sequence[str]) -> float:
+    """The F1 of the quote's words and those of the gold text that is closest to it."""
+    return max((_f1(Counter(words(quote)), Counter(words(gold))) for gold in golds), default=0.0)
+
+
+def _f1(left: Counter[str], right: Counter[str]) -> float:
+    return 2 * (left & right).total() / max(1, left.total() + right.total())
+
+
+def risks(wrong: Floats) -> Floats:
+    """The risk at each coverage 1/n, 2/n … 1, of questions in the order of `by_confidence`."""
+    return np.cumsum(wrong) / np.arange(1, len(wrong) + 1)
+
+
+def aurc(wrong: Floats) -> float:
+    """The area under the curve of risks."""
+    return float(risks(wrong).mean())
+
+
+def precision_at_half(wrong: Floats) -> float:
+    """How often the surer half is right."""
+    return float(1 - wrong[: (len(wrong) + 1) // 2].mean())
+
+
+def by_confidence(confidence: Floats, right: BoolArray) -> tuple[NDArray[np.int64], Floats]:
+    """Returns the places of the questions, the surest first, and in this order how wrong each is: 0 or 1, or the mean
+    of those that are equally sure."""
+    order = np.argsort(-confidence, kind="stable")
+    _, group, sizes = np.unique(confidence, return_inverse=True, return_counts=True)
+    wrong = np.bincount(group, weights=~right) / sizes
+    return order, wrong[group][order]
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.split())

@@ -20,14 +20,13 @@ from surefind.base.errors import NotFoundError, UsageError
 from surefind.base.redact import without_folders
 from surefind.base.types import ExamName
 from surefind.engine.confidence.answering import FOLDER as CONFIDENCE
-from surefind.engine.store.version import FileVersion, file_version
-from surefind.lab.bench.answers_report import ANSWERS_FILE, AnswersReport, read_answers
-from surefind.lab.bench.readable import readable_answers, readable_report
+from surefind.engine.store.connection import FileVersion, file_version
+from surefind.lab.bench.answers import ANSWERS_FILE, AnswersReport, read_answers
+from surefind.lab.bench.recommendation import listed
 from surefind.lab.bench.report import BenchReport
-from surefind.lab.bench.saved import REPORT_FILE, REPORTS, read_report
-from surefind.lab.bench.verdict import listed
+from surefind.lab.bench.saved import REPORT_FILE, REPORTS, read_report, readable_answers, readable_report
 from surefind.lab.calibrate.report import ConfidenceReport, read_confidence
-from surefind.lab.study.files import readable_study
+from surefind.lab.study.html import readable_study
 from surefind.lab.study.run import FOLDER as STUDIES
 
 Kind = Literal["benchmark", "answers", "study", "calibration"]

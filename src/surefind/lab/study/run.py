@@ -16,12 +16,11 @@ from surefind.base.disk.sealed import digest
 from surefind.base.errors import SurefindError
 from surefind.base.prompts.values import Calls
 from surefind.base.protocols import OnProgress
-from surefind.engine.store.needs import identity
-from surefind.lab.bench.cache import RunCache
-from surefind.lab.bench.cost import quote_for
-from surefind.lab.bench.environment import environment
-from surefind.lab.bench.llm_calls import llm_calls
+from surefind.engine.store.indexes import identity
+from surefind.lab.bench.cost import llm_calls, quote_for
 from surefind.lab.bench.plan import Contender, Plan, parse_measures
+from surefind.lab.bench.report import environment
+from surefind.lab.bench.reranking import RunCache
 from surefind.lab.study.desk import Collection, Options, RunContext, asks_model
 from surefind.lab.study.stage import Before, Study, StudyPart
 from surefind.lab.study.values import NEEDS_LLM, Column, Result, Table

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.base.access import Access
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.types import Floats
 from surefind.engine.store.backend import View
 from surefind.lab.bench.engine import Scored
+from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.plan import short
 from surefind.lab.bench.reranking import step_problems
-from surefind.lab.bench.timing import Timing
-from surefind.lab.exam.clusters import clusters_of
+from surefind.lab.exam.model import clusters_of
 from surefind.lab.measure.statistics import ALPHA, bootstrap, compare_all
 from surefind.lab.study.values import Column, Result, Support
 

@@ -1,4 +1,18 @@
-"""`surefind train fusion`: trains a model that weighs the rankings for each query, and tests whether it helps."""
+"""`surefind train fusion`: trains a model that weighs the rankings for each query, and tests whether it helps.
+
+`ndcg`: chooses weights that maximise the measure itself, instead of predicting α*.
+
+Boosted trees predict, from the `rich` features, how much each candidate weighting gains over the best static one. The
+candidates are α in steps of 0.1, or points of a coarse simplex for more than two rankings. A penalty on the distance
+from static and a threshold on the predicted gain are chosen on out-of-fold predictions over the whole tuning half. They
+are used only if they gain more than the standard error there; otherwise the model is the static weighting.
+
+`surefind train weights`: finds static weights for any number of rankings, by coordinate search on the tuning half.
+
+The search starts from equal weights. Each weight in turn is set to the value from 0 to 1 that scores best while the
+others stay fixed. Rounds repeat until no weight improves, first in steps of 0.1, then of 0.02 around the result. Both
+scalings of `weighted` are tried. For an equal score, the current weight is kept.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +23,16 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from surefind import __version__
 from surefind.base import spec
-from surefind.base.disk.records import to_json
-from surefind.base.disk.replacing import replace_folder
-from surefind.base.disk.sealed import list_files, write_sealed
+from surefind.base.access import Access
+from surefind.base.disk.sealed import list_files, replace_folder, to_json, write_sealed
 from surefind.base.errors import SpecError, StoreError, choices
 from surefind.base.protocols import OnProgress, Retriever, Services
 from surefind.base.spec import Stage
@@ -25,24 +40,128 @@ from surefind.base.types import ExamName, Floats
 from surefind.engine.fuse.convex import Convex
 from surefind.engine.fuse.learned import MANIFEST, TRAINING, question_key, read_manifest
 from surefind.engine.fuse.rrf import RRF
-from surefind.engine.fuse.support.features import alpha_at
-from surefind.engine.fuse.support.predictors import Norm
+from surefind.engine.fuse.support.features import Rarity, alpha_at, rich, rich_names
+from surefind.engine.fuse.support.predictors import Chooser, Norm, choose, with_candidates
+from surefind.engine.fuse.support.trees import Trees
 from surefind.engine.fuse.tm2c2 import TM2C2
 from surefind.engine.fuse.weighted import Weighted
-from surefind.engine.inference.manifest import FusionTraining, TrainedRetriever
-from surefind.engine.inference.provenance import differences, drift
+from surefind.engine.inference.provenance import FusionTraining, TrainedRetriever, differences, drift
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.lock import training_lock
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.plan import short
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.model import Exam
-from surefind.lab.measure.names import Measure
-from surefind.lab.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared
-from surefind.lab.train.gain import fit_ndcg
-from surefind.lab.train.judge import compare, refusal, verdict
-from surefind.lab.train.material import SPLITS, Material, Missing, Split, best_static, gather, simplex
-from surefind.lab.train.report import FusionReport, HalfCounts
+from surefind.lab.exam.model import Exam, clusters_of
+from surefind.lab.measure.ranks import Measure
+from surefind.lab.train.alpha import SEED, Fitted, fit_mlp, fit_ridge, fit_xgboost, r_squared, shap
+from surefind.lab.train.material import (
+    NORMS,
+    SPLITS,
+    Half,
+    Material,
+    Missing,
+    Split,
+    best_static,
+    gather,
+    simplex,
+    xgboost,
+)
+from surefind.lab.train.report import FusionReport, HalfCounts, WeightsReport, compare, refusal, verdict
+
+FOLDS = 4
+ROUNDS = 150
+SETTINGS = {
+    "objective": "reg:squarederror",
+    "tree_method": "hist",
+    "max_depth": 4,
+    "learning_rate": 0.05,
+    "subsample": 0.7,
+    "colsample_bytree": 0.5,
+    "min_child_weight": 20,
+    "reg_lambda": 5.0,
+    "max_bin": 64,
+    "seed": SEED,
+    "nthread": 1,
+}
+PENALTIES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+THRESHOLDS = (0.0, 0.005, 0.01, 0.02, 0.05)
+_PASSAGES = 20_000
+"""Passages sampled to estimate how rare words are."""
+
+
+def fit_ndcg(material: Material, report: OnProgress) -> Fitted:
+    half = material.tuning
+    candidates = simplex(len(half.rankings))
+    tables = {norm: half.sweep(candidates, norm) for norm in NORMS}
+    norm = max(NORMS, key=lambda norm: float(tables[norm].mean(axis=0).max()))
+    table = tables[norm]
+    static = int(table.mean(axis=0).argmax())
+    gains = table - table[:, static : static + 1]
+    rarity = rarity_of(material)
+    features = rich(half.texts, half.rankings, rarity)
+
+    promised = np.zeros_like(gains)
+    folds = spread_folds([query.family for query in half.queries], FOLDS)
+    for fold in range(FOLDS):
+        report("Fitting ndcg", fold, FOLDS + 1)
+        booster = _fit(features[folds != fold], gains[folds != fold], candidates)
+        promised[folds == fold] = _predict(booster, features[folds == fold], candidates)
+    penalty, threshold, expected = shrink(promised, gains, candidates, static)
+    report("Fitting ndcg", FOLDS, FOLDS + 1)
+    booster = _fit(features, gains, candidates)
+    report("Fitting ndcg", FOLDS + 1, FOLDS + 1)
+
+    names = (*rich_names([ranking.source for ranking in half.rankings]), *_weight_names(material))
+    metrics: dict[str, Any] = {
+        "expected_gain": expected,
+        "shap": shap(booster, with_candidates(features[:500], candidates), names),
+    }
+    chosen = {"penalty": penalty, "threshold": threshold if np.isfinite(threshold) else None, "norm": norm}
+    return Fitted(Chooser(norm, candidates, static, penalty, threshold, rarity, Trees.of(booster)), chosen, metrics)
+
+
+def shrink(promised: Floats, gains: Floats, candidates: Floats, static: int) -> tuple[float, float, float]:
+    """The best penalty and threshold, and their mean gain on questions that the trees have not seen."""
+    rows = np.arange(len(gains))
+    best = (0.0, float("inf"), 0.0)
+    # The most cautious values come first, so they win a tie.
+    for penalty, threshold in product(reversed(PENALTIES), reversed(THRESHOLDS)):
+        won = gains[rows, choose(promised, candidates, static, penalty, threshold)]
+        error = float(won.std()) / len(won) ** 0.5
+        if won.mean() > max(best[2], error):
+            best = penalty, threshold, float(won.mean())
+    return best
+
+
+def rarity_of(material: Material) -> Rarity:
+    """The rarity of words, from about 20,000 evenly spaced passages, which are enough."""
+    ids = material.view.spans().ids[:: max(1, len(material.view) // _PASSAGES)].tolist()
+    return Rarity.of([chunk.text for chunk in material.view.chunks(ids, Access.owner())])
+
+
+def _fit(features: Floats, gains: Floats, candidates: Floats) -> Any:
+    module = xgboost()
+    data = module.DMatrix(with_candidates(features, candidates), gains.ravel())
+    return module.train(SETTINGS, data, num_boost_round=ROUNDS)
+
+
+def _predict(booster: Any, features: Floats, candidates: Floats) -> Floats:
+    rows = booster.inplace_predict(with_candidates(features, candidates))
+    return np.asarray(rows, dtype=np.float64).reshape(len(features), len(candidates))
+
+
+def spread_folds(families: list[str], count: int) -> NDArray[np.int64]:
+    """Assigns each question to a fold, so that every family is spread over all folds."""
+    rng = np.random.default_rng(SEED)
+    folds = np.zeros(len(families), np.int64)
+    for family in sorted(set(families)):
+        rows = np.array([i for i, f in enumerate(families) if f == family])
+        folds[rng.permutation(rows)] = np.arange(len(rows)) % count
+    return folds
+
+
+def _weight_names(material: Material) -> list[str]:
+    return [f"weight_{ranking.source}" for ranking in material.tuning.rankings[:-1]]
+
 
 MODELS: dict[str, Callable[[Material, OnProgress], Fitted]] = {
     "ridge": fit_ridge,
@@ -292,3 +411,88 @@ def manifests(kb: KnowledgeBase) -> list[ListedFusion | UnreadableModel]:
         changed = differences(made, training.documents, retrievers, made.depth, view, kb.services)
         listed.append(ListedFusion(replace(made, files=None), tuple(changed), drift(made, training.documents, view)))
     return listed
+
+
+COARSE = np.round(np.arange(0, 1.01, 0.1), 2)
+FINE = np.round(np.arange(-0.08, 0.081, 0.02), 2)
+_ROUNDS = 10
+"""Most rounds of the search per step size."""
+
+
+def train_weights(
+    kb: KnowledgeBase,
+    exam: Exam,
+    retrieve: Sequence[str],
+    measure: Measure = NDCG,
+    missing: Missing | Literal["auto"] = "auto",
+    report: OnProgress | None = None,
+) -> WeightsReport:
+    missing = "score" if missing == "auto" else missing
+    material = gather(kb, exam, retrieve, measure, missing, report)
+    progress: OnProgress = report or (lambda what, done, total: None)
+    tried = []
+    for i, norm in enumerate(NORMS):
+        progress("Searching weights", i, len(NORMS))
+        weights, score = search(material.tuning, norm)
+        tried.append((score, -i, norm, weights))
+    progress("Searching weights", len(NORMS), len(NORMS))
+    tuned, _, norm, weights = max(tried, key=lambda row: row[:2])
+
+    held = material.held
+    joined = material.joined
+    equal = np.full(len(held.rankings), 1 / len(held.rankings))
+    spec, plain = (str(Weighted(w, norm, missing)) for w in (tuple(map(float, weights)), None))
+    others = {("equal weights", f"{joined} >> {plain}"): held.blended(equal, norm)}
+    for retriever, ranking in zip(material.pipeline.retrieve, held.found, strict=True):
+        others[short(Pipeline((retriever,))), str(retriever)] = held.score(ranking)
+    rows = compare(
+        ("tuned weights", f"{joined} >> {spec}", held.blended(weights, norm)), others, {}, clusters_of(held.queries)
+    )
+    rival = max(range(1, len(rows)), key=lambda i: rows[i].mean)
+    sentence, use = refusal(rows, rival, str(measure), held.queries), ""
+    if not sentence:
+        sentence, use = verdict(rows, rival, str(measure))
+    idle = (one for one, weight in zip(material.pipeline.retrieve, weights, strict=True) if not weight)
+    return WeightsReport(
+        weights=tuple(weights.tolist()),
+        norm=norm,
+        useless=tuple(short(Pipeline((one,))) for one in idle),
+        spec=spec,
+        exam=ExamName(exam.label, exam.fingerprint),
+        questions=HalfCounts(len(material.tuning.queries), len(held.queries)),
+        measure=str(measure),
+        tuning_mean=round(tuned, 5),
+        rows=tuple(row.rounded for row in rows),
+        verdict=sentence,
+        use=use,
+    )
+
+
+def search(half: Half, norm: Norm) -> tuple[Floats, float]:
+    """The best weights, which sum to 1, and their mean measure on this half."""
+    seen: dict[tuple[float, ...], float] = {}
+
+    def score(weights: Floats) -> float:
+        key = tuple(np.round(weights / weights.sum(), 6).tolist())
+        if key not in seen:
+            seen[key] = float(half.blended(np.array(key), norm).mean())
+        return seen[key]
+
+    # One weight at a time can stop beside the best mixture, so the search starts from the best point of a grid as well.
+    weights = max([np.full(len(half.rankings), 0.5), *simplex(len(half.rankings))], key=score)
+    for steps in (lambda now: COARSE, lambda now: np.clip(now + FINE, 0, 1)):
+        for _ in range(_ROUNDS):
+            before = score(weights)
+            for i in range(len(weights)):
+                tries = [weights, *(_with(weights, i, value) for value in steps(weights[i]))]
+                weights = max((w for w in tries if w.sum() > 0), key=score)
+            if score(weights) <= before:
+                break
+    share = np.round(weights / weights.sum(), 3)
+    return share, float(half.blended(share, norm).mean())
+
+
+def _with(weights: Floats, i: int, value: float) -> Floats:
+    changed = weights.copy()
+    changed[i] = value
+    return changed

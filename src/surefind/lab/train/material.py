@@ -23,22 +23,17 @@ from surefind.base.protocols import OnProgress
 from surefind.base.types import FloatArray, Floats, IdArray, Query, Rankings
 from surefind.engine.fuse.support.predictors import Norm, blend
 from surefind.engine.retrieve.dense import Dense
-from surefind.engine.search.missing import score_missing
 from surefind.engine.search.parents import fold
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, score_missing
 from surefind.engine.store.backend import View
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.engine import OWNER
+from surefind.lab.bench.engine import OWNER, places_of
 from surefind.lab.bench.plan import short
 from surefind.lab.bench.reranking import stacked
-from surefind.lab.bench.scoring import places_of
-from surefind.lab.exam.model import Exam, ExamQuery
-from surefind.lab.exam.relocate import relocate
-from surefind.lab.exam.split import held_out
+from surefind.lab.exam.model import Exam, ExamQuery, held_out, relocate
 from surefind.lab.measure.gains import ChunkSpans, Judge
 from surefind.lab.measure.lss import Labeller
-from surefind.lab.measure.names import Measure
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, Measure
 
 MIN_QUESTIONS = 60
 """Fewest questions of an exam to train on; with fewer, the halves would be too small to learn from or to test on."""

@@ -21,7 +21,7 @@ import numpy as np
 
 from surefind import __version__
 from surefind.base import spec
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.errors import ExamError, MissingPartError, SpecError, SurefindError
 from surefind.base.prompts.values import Calls
 from surefind.base.protocols import OnProgress, Reranker
@@ -33,21 +33,15 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.lock import training_lock
 from surefind.engine.write.layout import Layout
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.engine import OWNER, Bench
+from surefind.lab.bench.engine import OWNER, Bench, places_of
 from surefind.lab.bench.plan import Contender, Plan
-from surefind.lab.bench.scoring import places_of
-from surefind.lab.exam.clusters import clusters_of
-from surefind.lab.exam.model import Exam
-from surefind.lab.exam.relocate import relocate
-from surefind.lab.exam.split import held_out
-from surefind.lab.measure.names import Measure
+from surefind.lab.exam.model import Exam, clusters_of, held_out, relocate
+from surefind.lab.measure.ranks import Measure
 from surefind.lab.train.job import MIN_PAIRS, SENTENCES, TrainingJob, need_torch, start_folder, trains_with_library
-from surefind.lab.train.judge import JudgedRow, compare, verdict
 from surefind.lab.train.kept import keep
 from surefind.lab.train.material import MIN_QUESTIONS
-from surefind.lab.train.negatives import filled, mine
-from surefind.lab.train.pairs import Pair, PassageSet, gather_pairs
-from surefind.lab.train.report import HalfCounts, Losses, ModelReport, SearchedBy
+from surefind.lab.train.pairs import Pair, PassageSet, filled, gather_pairs, mine
+from surefind.lab.train.report import HalfCounts, JudgedRow, Losses, ModelReport, SearchedBy, compare, verdict
 
 if TYPE_CHECKING:
     from surefind.lab.train.learning import TrainingSettings
@@ -172,7 +166,7 @@ class _Material:
     def _written(
         self, shelf: PassageSet, job: TrainingJob, progress: OnProgress, agree: Callable[[Calls], None] | None
     ) -> list[Pair]:
-        from surefind.lab.train.llm_pairs import Form, calls_for, from_llm, passages_to_ask
+        from surefind.lab.train.pairs import Form, calls_for, from_llm, passages_to_ask
 
         form = cast(Form, job.write)
         ordinals = passages_to_ask(shelf, job.most, form)
@@ -194,10 +188,8 @@ def _most(pairs: Sequence[Pair], most: int) -> list[Pair]:
 def _learn(material: _Material, job: TrainingJob, start: Path, work: Path, progress: OnProgress) -> list[float]:
     import torch
 
-    from surefind.lab.train.examples import texts_of
-    from surefind.lab.train.learning import TrainingSettings
-    from surefind.lab.train.pseudo import margins_of
-    from surefind.lab.train.sentence_models import train_sentences
+    from surefind.lab.train.learning import TrainingSettings, texts_of, train_sentences
+    from surefind.lab.train.pairs import margins_of
 
     retrievers = material.pipeline.retrieve
     mined = mine(material.view, material.chunks, material.pairs, retrievers, job.negatives, progress)
@@ -226,10 +218,9 @@ def _learn_network(
     margins: Sequence[tuple[float, ...]],
 ) -> list[float]:
     """Trains a BERT model with our own network, and exports it to int8 ONNX."""
-    from surefind.lab.train.examples import examples_of
     from surefind.lab.train.export import export
-    from surefind.lab.train.learning import train
-    from surefind.lab.train.network_weights import load_network
+    from surefind.lab.train.learning import examples_of, train
+    from surefind.lab.train.network import load_network
 
     examples = examples_of(material.pairs, negatives, material.chunks, job, start, margins)
     network, missing = load_network(start, job.kind == "reranker")

@@ -9,6 +9,11 @@ For `llm_listwise` (the support-chatbot study, 4.7), over a sample of the tuning
 
 The failure with the widest gap under the first prompt is the hardest example; `mode=one_shot` shows it in the prompt.
 `surefind bench` measures the result on the held-out half.
+
+`surefind train prompt --step llm_weights`: chooses examples for `llm_weights` from the tuning half of an exam.
+
+The examples are the questions for which weights matter most, one for each best weighting, with their score
+distributions. No language model is called.
 """
 
 from __future__ import annotations
@@ -22,30 +27,34 @@ from typing import Any
 import numpy as np
 
 from surefind import __version__
-from surefind.base.disk.records import to_json
+from surefind.base.disk.sealed import to_json
 from surefind.base.errors import ExamError, SpecError, SurefindError, choices
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Calls
 from surefind.base.protocols import OnProgress
 from surefind.base.types import Chunk, ExamName, Query, Rankings
 from surefind.engine.fuse.learned import question_key
-from surefind.engine.llm.ask import ask
-from surefind.engine.llm.listwise import ListPrompt, order_of
-from surefind.engine.llm.permutation import describe
-from surefind.engine.llm.reply import read_object
-from surefind.engine.llm.trained import RankedExample, TrainedPrompt, save_prompt
+from surefind.engine.fuse.llm_weights import distributions, labels
+from surefind.engine.llm.ask import ask, read_object
+from surefind.engine.llm.listwise import ListPrompt, describe, order_of
+from surefind.engine.llm.trained import RankedExample, TrainedPrompt, Weighed, save_prompt
 from surefind.engine.rerank.llm_listwise import LLMListwise
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.lock import training_lock
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.engine import OWNER
-from surefind.lab.bench.scoring import places_of
-from surefind.lab.exam.model import Exam, ExamQuery
-from surefind.lab.exam.relocate import relocate
-from surefind.lab.exam.split import held_out
+from surefind.lab.bench.engine import OWNER, places_of
+from surefind.lab.exam.model import Exam, ExamQuery, held_out, relocate
 from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES
-from surefind.lab.train.report import ListwiseReport, PromptFailure, SampledQuestions
+from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.train.material import best_static, gather, simplex
+from surefind.lab.train.report import (
+    ExamplesReport,
+    ListwiseReport,
+    PromptFailure,
+    SampledQuestions,
+    TuningQuestions,
+    WeighedQuestion,
+)
 
 STEPS = ("llm_listwise", "llm_weights")
 MIN_RECALL, FAILED = 0.5, 0.3
@@ -264,3 +273,63 @@ class ListwiseTrainer:
     def _prompt(self, system: str) -> ListPrompt:
         template = self.kb.services.prompt("llm_listwise", self.stage.prompt, ListPrompt.SLOTS)
         return ListPrompt.of(template, system)
+
+
+EXAMPLES = 6
+"""Most examples in a prompt."""
+
+
+def weigh_examples(
+    kb: KnowledgeBase,
+    exam: Exam,
+    retrieve: Sequence[str],
+    name: str,
+    measure: Measure,
+    report: OnProgress | None = None,
+) -> ExamplesReport:
+    """Chooses and saves the examples; returns the report."""
+    check_name(name, "llm_weights")
+    with training_lock(kb.data, name):
+        return _weighed(kb, exam, retrieve, name, measure, report)
+
+
+def _weighed(
+    kb: KnowledgeBase, exam: Exam, retrieve: Sequence[str], name: str, measure: Measure, report: OnProgress | None
+) -> ExamplesReport:
+    material = gather(kb, exam, retrieve, measure, report=report)
+    half = material.tuning
+    candidates = simplex(len(half.rankings))
+    _, static = best_static(material)
+    scores = half.sweep(candidates, "minmax")
+    nearness = -np.abs(candidates - static).sum(axis=1)
+    best = [int(np.lexsort((nearness, np.round(row, 6)))[-1]) for row in scores]  # ties: nearest to static
+    spread = scores.max(axis=1) - scores.min(axis=1)
+    chosen: dict[int, int] = {}
+    for row in np.argsort(-spread, kind="stable").tolist():
+        if spread[row] > 0:
+            chosen.setdefault(best[row], row)
+    names = labels(half.rankings)
+    weighed = tuple(
+        Weighed(
+            half.queries[row].text,
+            distributions(half.rankings, row),
+            tuple(zip(names, candidates[at].tolist(), strict=True)),
+        )
+        for at, row in list(chosen.items())[:EXAMPLES]
+    )
+    made = ExamplesReport(
+        name=name,
+        step="llm_weights",
+        exam=ExamName(exam.label, exam.fingerprint),
+        surefind=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        corpus=material.view.fingerprint,
+        pipeline=material.joined,
+        questions=TuningQuestions(len(half.queries)),
+        examples=tuple(WeighedQuestion(example.query, dict(example.weights)) for example in weighed),
+        use=f"{material.joined} >> llm_weights(examples={name})" if weighed else "",
+    )
+    if weighed:
+        learnt = tuple(question_key(query.text) for query in half.queries)
+        save_prompt(kb.data / "models", TrainedPrompt(name, "llm_weights", learnt, weighed=weighed), to_json(made))
+    return made

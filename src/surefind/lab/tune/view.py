@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from surefind.base.disk.records import to_json
-from surefind.lab.bench.prior_table import collections
+from surefind.base.disk.sealed import to_json
+from surefind.lab.bench.prior import collections
 from surefind.lab.bench.recommendation import describe, probability
 from surefind.lab.measure.statistics import Interval
-from surefind.lab.tune.race import Race
-from surefind.lab.tune.search import MIN_HALF, Confirmed, Standing, Tuned
+from surefind.lab.tune.search import MIN_HALF, Confirmed, Race, Standing, Tuned
 
 if TYPE_CHECKING:
     from rich.table import Table

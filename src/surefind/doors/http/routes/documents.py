@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.exceptions import HTTPException
 
-from surefind.doors.http.job_view import job_data
-from surefind.doors.http.retiring import retire, retired
+from surefind.doors.http.drafting import retire, retired
+from surefind.doors.http.jobs import job_data
 from surefind.doors.http.service import Served
-from surefind.engine.search.extent import Extent
-from surefind.kb.version_rights import may_read_version
+from surefind.engine.search.parents import Extent
+from surefind.kb.rights import may_read_version
 
 router = APIRouter(tags=["documents"])
 _MAX_DOCUMENTS = 1_000

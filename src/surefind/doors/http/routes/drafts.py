@@ -11,12 +11,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from surefind.doors.http.answers import as_json
-from surefind.doors.http.drafting import publish
-from surefind.doors.http.job_view import job_data
-from surefind.doors.http.preview import chunks_of, questions_of
-from surefind.doors.http.retiring import restorable
+from surefind.doors.http.drafting import chunks_of, publish, questions_of, restorable
+from surefind.doors.http.jobs import job_data
 from surefind.doors.http.service import Served, Service
-from surefind.kb.draft_rights import (
+from surefind.kb.drafts.difference import DiffLine, changed_lines
+from surefind.kb.drafts.review import comment, resolve
+from surefind.kb.drafts.taking import decoded, is_text
+from surefind.kb.drafts.values import Draft
+from surefind.kb.rights import (
     Action,
     act,
     known_text,
@@ -29,10 +31,6 @@ from surefind.kb.draft_rights import (
     seen_revision,
     sees,
 )
-from surefind.kb.drafts.difference import DiffLine, changed_lines
-from surefind.kb.drafts.review import comment, resolve
-from surefind.kb.drafts.source import decoded, is_text
-from surefind.kb.drafts.values import Draft
 
 router = APIRouter(tags=["drafts"])
 Number = Annotated[int, Path(ge=1, lt=2**62)]

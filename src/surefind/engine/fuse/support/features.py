@@ -22,7 +22,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from surefind.base.text.scripts import words
+from surefind.base.text.words import words
 from surefind.base.types import PAD, Floats, Rankings, document_part
 from surefind.engine.fuse.support.join import from_floor
 

@@ -14,19 +14,15 @@ from surefind.base.errors import SurefindError
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Calls, Completion
 from surefind.base.protocols import OnProgress
-from surefind.base.text.scripts import count_words
+from surefind.base.text.words import count_words
 from surefind.base.types import Document
-from surefind.engine.llm.ask import ask
-from surefind.engine.llm.reply import read_object
+from surefind.engine.llm.ask import ask, read_object
 from surefind.kb import KnowledgeBase
-from surefind.lab.exam._documents import ExamDocuments
-from surefind.lab.exam._headings import Heading
-from surefind.lab.exam._words import terms
+from surefind.lab.exam._documents import ExamDocuments, Heading
 from surefind.lab.exam.by_llm.questions import mentions_its_passage
-from surefind.lab.exam.families.heading_direct import clean_heading, judged
-from surefind.lab.exam.families.heading_paraphrase import points
+from surefind.lab.exam.families.headings import clean_heading, judged, points
 from surefind.lab.exam.model import ExamQuery, Judgment
-from surefind.lab.exam.overlap import content_terms, overlap
+from surefind.lab.exam.overlap import content_terms, overlap, terms
 
 FAMILY = "heading_paraphrase"
 _SLOTS = ("chunk", "title", "passage")

@@ -11,38 +11,173 @@ it does not fit many documents, it is not a duplicate); two-hop questions must a
 is the answer's span and, for two hops, the sentence of the other passage that names the shared entity, as supporting
 evidence. A question keeps its passages as segments. Every answer of the model is cached: a stopped run continues where
 it was, and repeating a run is free.
+
+Checks that a two-hop question needs both of its passages: neither of them, nor any other single passage, answers it.
+
+The model must give the answer when it sees both passages, and must not when it sees only one. A passage that BM25 finds
+for the question and that contains the answer might be enough by itself, so the model is shown such passages alone, too.
+
+Finds the pairs of passages that a two-hop question may combine: passages that share an entity.
+
+sf2h: two passages of one file. mf2h: passages of two files that share a tag, so that unrelated fields are not combined;
+if no file has tags, two shared entities are required instead. An entity in very many passages is ignored.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any
 
 from surefind.base.access import Access
-from surefind.base.errors import BudgetError, ExamError, SurefindError, choices
+from surefind.base.errors import BudgetError, ExamError, MissingPartError, SurefindError, choices
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.prompt import Prompt
 from surefind.base.prompts.values import Calls, Completion, Message
-from surefind.base.protocols import ChatModel, OnProgress
-from surefind.base.text.sentences import sentence_spans
+from surefind.base.protocols import ChatModel, OnProgress, Services
+from surefind.base.text.words import sentence_spans, words
 from surefind.base.types import Document, Query
+from surefind.engine.extract.spacy import Spacy
+from surefind.engine.llm.ask import read_object
 from surefind.engine.llm.chat import complete_many
-from surefind.engine.llm.reply import read_object
 from surefind.engine.retrieve.bm25 import BM25
 from surefind.kb import KnowledgeBase
-from surefind.lab.exam.by_llm.necessity import ANSWER, necessary
-from surefind.lab.exam.by_llm.pairs import ENTITIES, PassagePair, entities_of, pairs
-from surefind.lab.exam.by_llm.passages import LIMITS, Kind, SourcePassage, drawn, passages, short
-from surefind.lab.exam.by_llm.questions import SCHEMA, Question, Seen, find_answer, read_questions, single_prompt
-from surefind.lab.exam.by_llm.specific import Specific
+from surefind.lab.exam.by_llm.questions import (
+    LIMITS,
+    SCHEMA,
+    Kind,
+    Question,
+    Seen,
+    SourcePassage,
+    Specific,
+    drawn,
+    find_answer,
+    passages,
+    read_questions,
+    short,
+    single_prompt,
+)
+from surefind.lab.exam.families.names import named
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment, Role
 from surefind.lab.exam.overlap import overlap
+
+ENTITIES = 5
+"""Most entities used of each passage."""
+_TYPES = frozenset({"PERSON", "ORG", "PRODUCT", "WORK_OF_ART"})
+"""The types of spaCy that the study uses."""
+_COMMON = 20
+"""An entity in more passages than this is too common to relate two of them."""
+_EACH = 3
+"""Most pairs that one passage may be in."""
+
+
+@dataclass(frozen=True)
+class PassagePair:
+    passages: tuple[SourcePassage, SourcePassage]
+    shared: tuple[str, ...]
+
+
+def entities_of(passages: Sequence[SourcePassage], services: Services) -> dict[SourcePassage, tuple[str, ...]]:
+    """The entities of each passage, by spaCy if it and its model are installed, as in the study; otherwise by rules."""
+    try:
+        read = Spacy().extract([passage.text for passage in passages], services)
+    except MissingPartError:
+        return {passage: entities_by_rule(passage) for passage in passages}
+    return {
+        passage: _most_frequent(mention.name for mention in extraction.mentions if mention.type in _TYPES)
+        for passage, extraction in zip(passages, read, strict=True)
+    }
+
+
+def entities_by_rule(passage: SourcePassage) -> tuple[str, ...]:
+    return _most_frequent(name for name, _ in named(passage.text))
+
+
+def _most_frequent(names: Iterable[str]) -> tuple[str, ...]:
+    """At most `ENTITIES` names, the most frequent first."""
+    ordered = sorted(Counter(names).items(), key=lambda item: (-item[1], item[0]))
+    return tuple(name for name, _ in ordered[:ENTITIES])
+
+
+def pairs(entities: Mapping[SourcePassage, Sequence[str]], cross: bool) -> list[PassagePair]:
+    """All pairs that fit, with each passage in at most `_EACH` of them."""
+    holders: dict[str, list[SourcePassage]] = defaultdict(list)
+    shown: dict[str, str] = {}
+    for passage, names in entities.items():
+        for name in dict.fromkeys(names):
+            holders[name.lower()].append(passage)
+            shown.setdefault(name.lower(), name)
+    shared: dict[tuple[SourcePassage, SourcePassage], list[str]] = defaultdict(list)
+    for key, members in holders.items():
+        if 2 <= len(members) <= _COMMON:
+            for a, b in combinations(members, 2):
+                if (a.document != b.document) == cross:
+                    shared[a, b].append(shown[key])
+    tagged = any(passage.tags for passage in entities)
+    used: Counter[SourcePassage] = Counter()
+    made = []
+    for (a, b), names in sorted(shared.items(), key=lambda item: (-len(item[1]), item[0][0].start, item[0][1].start)):
+        related = not cross or bool(a.tags & b.tags) or (not tagged and len(names) >= 2)
+        if related and used[a] < _EACH and used[b] < _EACH:
+            used.update((a, b))
+            made.append(PassagePair((a, b), tuple(names)))
+    return made
+
+
+ANSWER: dict[str, Any] = {
+    "type": "object",
+    "properties": {"answerable": {"type": "boolean"}, "answer": {"type": "string"}},
+}
+_F1 = 0.6
+"""Smallest word overlap (F1) at which the model's answer counts as the gold answer."""
+
+Ask = Callable[[Sequence[tuple[str, Sequence[str]]]], list[str | None]]
+"""(question, passages) -> the model's reply to each; None if the call failed."""
+Find = Callable[[Sequence[Question]], list[list[str]]]
+"""Questions -> for each, other passages that retrieval finds and that contain the answer."""
+
+
+def necessary(questions: Sequence[Question], ask: Ask, find: Find) -> list[str]:
+    """For each question, "" if both passages are needed, or the reason to drop it."""
+    verdicts = [""] * len(questions)
+    together = ask([(q.text, [p.text for p in q.passages]) for q in questions])
+    for i, (question, reply) in enumerate(zip(questions, together, strict=True)):
+        if reply is None:
+            verdicts[i] = "could not be checked"
+        elif not answers(reply, question.answer):
+            verdicts[i] = "both passages together do not answer it"
+    left = [i for i, verdict in enumerate(verdicts) if not verdict]
+    singles: list[tuple[int, str, str]] = []
+    for i, others in zip(left, find([questions[i] for i in left]), strict=True):
+        singles += [(i, p.text, "one of its passages is enough") for p in questions[i].passages]
+        singles += [(i, text, "another passage is enough") for text in others]
+    alone = ask([(questions[i].text, [text]) for i, text, _ in singles])
+    for (i, _, verdict), reply in zip(singles, alone, strict=True):
+        if reply is None:
+            verdicts[i] = verdicts[i] or "could not be checked"
+        elif answers(reply, questions[i].answer):
+            verdicts[i] = verdict
+    return verdicts
+
+
+def answers(reply: str, gold: str) -> bool:
+    """Whether the model found the answer: one contains the other, or they share most of their words."""
+    answer = read_object(reply)
+    if not answer or answer.get("answerable") is not True or not isinstance(answer.get("answer"), str):
+        return False
+    given, wanted = words(answer["answer"]), words(gold)
+    if not given or not wanted:
+        return False
+    if find_answer(" ".join(wanted), " ".join(given)) or find_answer(" ".join(given), " ".join(wanted)):
+        return True
+    shared = len(set(given) & set(wanted))
+    return 2 * shared / (len(set(given)) + len(set(wanted))) >= _F1
+
 
 FAMILIES = ("sf1h", "sf2h", "mf2h")
 _ENTITY_SCHEMA = {"type": "object", "properties": {"entities": {"type": "array", "items": {"type": "string"}}}}

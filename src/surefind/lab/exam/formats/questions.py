@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from surefind.base.errors import ExamError, choices
-from surefind.base.text.delimiters import find_delimiter
-from surefind.lab.exam.formats.files import read_json
+from surefind.base.text.words import find_delimiter
+from surefind.lab.exam.formats.library import read_json
 
 COLUMNS = ("question", "query", "text", "subject", "title", "body", "message", "content", "prompt")
 """The usual names of the column with the questions; the first one that a file has is used."""

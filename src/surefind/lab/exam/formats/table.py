@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from surefind.base.errors import ExamError
-from surefind.lab.exam.formats.files import read_row, read_text
-from surefind.lab.exam.library import Complaints, Library
+from surefind.lab.exam.formats.library import Complaints, Library, read_row, read_text
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment, query_to_json
 
 _FIELDS = (

@@ -13,22 +13,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from surefind.base.types import Document
-from surefind.lab.bench.plan import Contender, preset_module
+from surefind.lab.bench.plan import Contender
+from surefind.lab.bench.presets import PRESETS
 from surefind.lab.bench.run import kept_exam
 from surefind.lab.exam.by_llm.paraphrases import paraphrase_calls, write_paraphrases
+from surefind.lab.exam.known_item import generate_in_shares
 from surefind.lab.exam.model import Exam, ExamQuery
-from surefind.lab.exam.shares import generate_in_shares
-from surefind.lab.study.corpora import ExamRequest
-from surefind.lab.study.declared import load_tables
-from surefind.lab.study.desk import RunContext
+from surefind.lab.study.desk import ExamRequest, RunContext
 from surefind.lab.study.scores import row_of, summary
 from surefind.lab.study.stage import Before, Study, StudyPart
-from surefind.lab.study.tables import Columns, TableLine
+from surefind.lab.study.tables import Columns, TableLine, load_tables
 from surefind.lab.study.values import Cell, Result
 
-_PRESET = preset_module("context-layer")
+_PRESET = PRESETS["context-layer"]
 CONTENDERS = {
-    **{name: text for name, text in _PRESET.CONTENDERS.items() if name != "DBSF"},
+    **{name: text for name, text in _PRESET.contenders.items() if name != "DBSF"},
     "DBSN": "bm25 + dense >> dbsn",
 }
 """Those of the preset, with the plain z-scores of the page in place of `dbsf`, which limits them."""
@@ -67,7 +66,7 @@ def _contenders(desk: RunContext, before: Before) -> list[Contender]:
 
 
 def _measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = desk.score(allowed, _PRESET.MEASURES)
+    scored = desk.score(allowed, _PRESET.measures)
     return summary(scored, desk.latency(scored))
 
 

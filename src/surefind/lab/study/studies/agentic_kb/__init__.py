@@ -7,18 +7,18 @@ fusion and conditional reranking by a cross-encoder run.
 
 from __future__ import annotations
 
-from surefind.lab.study.declared import load_tables
 from surefind.lab.study.stage import Study, StudyPart
-from surefind.lab.study.studies.agentic_kb import _cells, _chunking, _fusion, _graph, _ladder, _reranking
-from surefind.lab.study.studies.agentic_kb._layouts import LAYOUTS
+from surefind.lab.study.studies.agentic_kb import _cells, _fusion, _layering, _reranking
+from surefind.lab.study.studies.agentic_kb._setting import LAYOUTS
+from surefind.lab.study.tables import load_tables
 
 _TABLES = load_tables("agentic_kb", vars(_cells))
 STUDY = Study(
     "Agentic retrieval for knowledge bases",
     "Agentic Retrieval for Knowledge Bases: From Chunking to Reranking (2025)",
     (
-        StudyPart("chunking", _chunking.measure, _TABLES["chunking"], _chunking.contenders, own_layouts=True),
-        StudyPart("graph", _graph.measure, _TABLES["graph"], _graph.contenders, own_layouts=True),
+        StudyPart("chunking", _layering.cut, _TABLES["chunking"], _layering.cuts, own_layouts=True),
+        StudyPart("graph", _layering.link, _TABLES["graph"], _layering.links, own_layouts=True),
         StudyPart(
             "fusion", _fusion.measure, _TABLES["fusion"], _fusion.contenders, ("chunking",), own_layouts=True, version=2
         ),
@@ -32,7 +32,7 @@ STUDY = Study(
         ),
         StudyPart(
             "ladder",
-            _ladder.measure,
+            _reranking.measure,
             _TABLES["ladder"],
             after=("chunking", "graph", "fusion", "reranking"),
             own_layouts=True,

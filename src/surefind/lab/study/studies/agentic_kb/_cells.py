@@ -12,11 +12,10 @@ from surefind.base.types import Floats
 from surefind.engine.fuse.support.features import SCORE_NAMES
 from surefind.lab.bench.plan import on_layout
 from surefind.lab.measure.statistics import ALPHA
-from surefind.lab.study.studies.agentic_kb import _paper as paper
-from surefind.lab.study.studies.agentic_kb._chunking import DENSE
-from surefind.lab.study.studies.agentic_kb._groups import ALL
-from surefind.lab.study.studies.agentic_kb._layouts import LAYOUTS
+from surefind.lab.study.studies.agentic_kb import _setting as paper
+from surefind.lab.study.studies.agentic_kb._layering import DENSE
 from surefind.lab.study.studies.agentic_kb._reranking import LLM, STAND_IN
+from surefind.lab.study.studies.agentic_kb._setting import ALL, LAYOUTS
 from surefind.lab.study.tables import ROW, Columns, Figure, Ours, TableLine, at, in_row, why_left_out
 from surefind.lab.study.values import Cell, Cloud, Column, Result, Support
 from surefind.lab.train.alpha import r_squared

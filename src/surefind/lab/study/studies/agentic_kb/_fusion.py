@@ -18,17 +18,13 @@ from surefind.engine.fuse.support.features import alpha_at
 from surefind.engine.fuse.support.predictors import blend
 from surefind.lab.bench.engine import Scored
 from surefind.lab.bench.plan import Contender
-from surefind.lab.exam.clusters import clusters_of
+from surefind.lab.exam.model import clusters_of
 from surefind.lab.study.desk import RunContext
-from surefind.lab.study.half import half_of
 from surefind.lab.study.scores import plain_row, summary
-from surefind.lab.study.stage import Before
-from surefind.lab.study.studies.agentic_kb import _paper as paper
-from surefind.lab.study.studies.agentic_kb._groups import by_row, groups_of
-from surefind.lab.study.studies.agentic_kb._layouts import layout_of, winner
-from surefind.lab.study.studies.agentic_kb._scoring import Scorer
-from surefind.lab.train.alpha import Fitted, fit_mlp, fit_ridge, fit_xgboost
-from surefind.lab.train.crossfit import alphas_of, cross_fitted
+from surefind.lab.study.stage import Before, half_of
+from surefind.lab.study.studies.agentic_kb import _setting as paper
+from surefind.lab.study.studies.agentic_kb._setting import Scorer, by_row, groups_of, layout_of, winner
+from surefind.lab.train.alpha import Fitted, alphas_of, cross_fitted, fit_mlp, fit_ridge, fit_xgboost
 from surefind.lab.train.material import MIN_QUESTIONS, Half, Material, divided
 
 FITS = {"ridge": fit_ridge, "xgboost": fit_xgboost, "mlp": fit_mlp}

@@ -2,6 +2,8 @@
 
 Every question is reranked once; a threshold then only decides whose new order counts. Without a language model, a
 cross-encoder takes its place on a sample of the questions.
+
+The last stage: what each stage added, on the questions that were reranked, overall and by tag.
 """
 
 from __future__ import annotations
@@ -16,19 +18,16 @@ import numpy as np
 from surefind.base.abilities import name_of
 from surefind.base.types import Floats, Query
 from surefind.engine.confidence.measures import confidence
-from surefind.lab.bench.engine import Scored
+from surefind.lab.bench.engine import OWNER, Scored
 from surefind.lab.bench.plan import Contender
-from surefind.lab.exam.clusters import clusters_of
+from surefind.lab.exam.model import ExamQuery, clusters_of
 from surefind.lab.measure.statistics import compare_all, wilson
 from surefind.lab.measure.thresholds import MIN_QUESTIONS, chosen, thresholds
-from surefind.lab.study.corpora import sampled
-from surefind.lab.study.desk import RunContext
-from surefind.lab.study.half import half_of
-from surefind.lab.study.stage import Before
-from surefind.lab.study.studies.agentic_kb import _paper as paper
+from surefind.lab.study.desk import RunContext, sampled
+from surefind.lab.study.stage import Before, half_of
+from surefind.lab.study.studies.agentic_kb import _setting as paper
 from surefind.lab.study.studies.agentic_kb._fusion import fused, pipeline
-from surefind.lab.study.studies.agentic_kb._layouts import layout_of, winner
-from surefind.lab.study.studies.agentic_kb._scoring import Scorer
+from surefind.lab.study.studies.agentic_kb._setting import Scorer, groups_of, layout_of, winner
 from surefind.lab.train.material import Half
 
 LLM, STAND_IN = "LLM reranking", "Cross-encoder (ours)"
@@ -136,3 +135,65 @@ def _tested(sure: Floats, success: Floats) -> float | None:
     """τ* by fixed-sequence testing, which keeps its promise although many thresholds are looked at."""
     threshold = chosen(thresholds(sure, success > 0), paper.BETA)
     return None if threshold is None or not np.isfinite(threshold.below) else float(threshold.below)
+
+
+STEPS = {"Agentic": "chunking", "Graph": "graph", "Fusion": "fusion", "Rerank": "reranking"}
+"""The steps of the ladder by the stages that measured them."""
+_KEYS = ("tags", "tag", "topics", "categories", "category")
+"""The fields of a document that hold its tags; without one, its folder is its tag."""
+MAX_TAGS = 15
+"""Tags that are shown: those with the most documents."""
+
+
+def climb(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    there = {step: before[stage] for step, stage in STEPS.items() if before.get(stage, {}).get("ladder")}
+    ids = before["reranking"]["ids"]
+    rows = {step: _scores(result, ids) for step, result in there.items()}
+    asked = {query.id: query for query in desk.exam.queries}
+    queries = [asked[query_id] for query_id in ids]
+    tags, counts = _tags(desk, queries)
+    t1em = {step: {"T1EM": scores["T1EM"]} for step, scores in rows.items()}
+    missing = {step: "left out: no model was trained" for step in STEPS if step not in rows}
+    return {
+        "questions": len(ids),
+        "groups": groups_of([query.family for query in queries], rows),
+        "tags": [
+            {
+                "tag": tag,
+                "documents": counts[tag],
+                "questions": len(places),
+                **{step: float(scores["T1EM"][places].mean()) for step, scores in t1em.items()},
+            }
+            for tag, places in tags.items()
+        ],
+        "left_out": missing,
+    }
+
+
+def _scores(result: Any, ids: Sequence[str]) -> dict[str, Any]:
+    place = {query_id: i for i, query_id in enumerate(result["ids"])}
+    rows = [place[query_id] for query_id in ids]
+    return {key: np.array(values)[rows] for key, values in result["ladder"].items() if key in paper.KEY}
+
+
+def _tags(desk: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]], dict[str, int]]:
+    """The places of the questions about documents with each tag, and the number of documents of each tag."""
+    of_document = {document.id: _of(document.id, document.metadata) for document in desk.kb.documents(OWNER)}
+    counts: dict[str, int] = {}
+    for tags in of_document.values():
+        for tag in tags:
+            counts[tag] = counts.get(tag, 0) + 1
+    places: dict[str, list[int]] = {}
+    for i, query in enumerate(queries):
+        gold = {judgment.document for judgment in query.judgments if judgment.is_answer}
+        for tag in sorted({tag for query_id in gold for tag in of_document.get(query_id, ())}):
+            places.setdefault(tag, []).append(i)
+    common = sorted(places, key=lambda tag: (-counts[tag], tag))[:MAX_TAGS]
+    return {tag: places[tag] for tag in common}, counts
+
+
+def _of(query_id: str, metadata: Any) -> list[str]:
+    given = next((metadata[key] for key in _KEYS if metadata.get(key)), None)
+    if isinstance(given, list | tuple):
+        return sorted({str(tag) for tag in given})
+    return [str(given)] if given else ["/".join(query_id.split("/")[:-1]) or "(no folder)"]
