@@ -172,9 +172,7 @@ def toys(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     spec.make.cache_clear()
 
 
-NAUGHTY = (
-    "[surefind.read]\nnaughty = toy_readers:Naughty\n[surefind.engine.chunk]\nnaughty = toy_readers:NaughtyChunker\n"
-)
+NAUGHTY = "[surefind.read]\nnaughty = toy_readers:Naughty\n[surefind.chunk]\nnaughty = toy_readers:NaughtyChunker\n"
 
 
 @pytest.fixture(scope="session")

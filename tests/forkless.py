@@ -83,7 +83,7 @@ def git_program() -> None:
 def an_editor() -> None:
     place = (FOLDER / "a.md", 3, "")
     with (
-        mock.patch.object(opening, "_find", lambda *_: place),
+        mock.patch.object(opening, "_file_of", lambda *_: place),
         mock.patch.object(sys.stdout, "isatty", lambda: True),
         mock.patch.dict(os.environ, VISUAL="true", EDITOR="true"),
     ):

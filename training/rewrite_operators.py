@@ -1,4 +1,4 @@
-"""Writes exported models with faster operators (`surefind.lab.train.export`), without quantising them again.
+"""Writes exported models with faster operators (`surefind.lab.train.operators`), without quantising them again.
 
     python training/rewrite_operators.py FOLDER …
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import onnx
 
-from surefind.lab.train.export import use_faster_operators
+from surefind.lab.train.operators import use_faster_operators
 
 
 def weights(file: Path) -> dict[str, bytes]:

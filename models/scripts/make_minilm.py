@@ -26,7 +26,7 @@ What was chosen, and why (2 Neoverse-N1 cores, batch of 32 texts of 128 tokens):
 - Fused by onnxruntime's BERT optimiser at level 0, which only rewrites the graph (Attention,
   SkipLayerNormalization, BiasGelu) into operators with a CPU kernel on every platform of onnxruntime. Higher
   levels may bake in what suits the machine the script runs on. Fusing gains 3% here, 12% on one short text.
-  The last two are then written with operators that are faster (`surefind.lab.train.export`).
+  The last two are then written with operators that are faster (`surefind.lab.train.operators`).
 - The embedding tables are 8-bit with one scale each: they are looked up, not multiplied, so 7 bits would buy
   nothing.
 """

@@ -207,4 +207,4 @@ def test_one_place_opens_sqlite_files() -> None:
     found = {
         str(path.relative_to(root)) for path in root.rglob("*.py") if "sqlite3.connect(" in path.read_text("utf-8")
     }
-    assert found == {"store/connection.py"}
+    assert found == {"engine/store/connection.py"}

@@ -25,7 +25,8 @@ def test_server_says_what_is_wrong_with_its_disk(tmp_path: Path, kind: str) -> N
         pytest.skip("only root can mount a disk")
     command = ["unshare", "-m", sys.executable, str(PROGRAM), str(tmp_path / "disk"), kind]
     (tmp_path / "disk").mkdir()
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(PROGRAM.parents[1])}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if ran.returncode == NO_MOUNT or ran.stderr.startswith("unshare"):
         pytest.skip("this system does not allow mounts")
     assert ran.returncode == 0, ran.stderr

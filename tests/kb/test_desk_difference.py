@@ -111,4 +111,4 @@ def test_nothing_else_compares_texts() -> None:
     """Suggestions for misspelt names use difflib as well, on single words."""
     root = Path(surefind.__file__).parent
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if "difflib" in path.read_text("utf-8")}
-    assert found == {"errors.py", "desk/difference.py"}
+    assert found == {"base/errors.py", "kb/drafts/difference.py"}

@@ -299,7 +299,7 @@ def test_learned_blends_score_as_a_search_does(base: Path) -> None:
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
         desk = RunContext(mine, Options())
-        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.BASE)], paper.KEY)
+        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.LAYOUTS[paper.BASE])], paper.KEY)
         half = half_of(desk, scored)
         found = Scorer(desk, scored, half.queries, paper.KEY).scores(_fusion.fused(half, np.full(75, 0.3)))
     for key in paper.KEY:
@@ -311,7 +311,7 @@ def test_each_question_is_predicted_by_a_model_that_has_not_seen_it(base: Path) 
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
         desk = RunContext(mine, Options())
-        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.BASE)], paper.KEY)
+        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.LAYOUTS[paper.BASE])], paper.KEY)
         half, other = half_of(desk, scored), half_of(desk, scored)
     fold = alpha.folds(75)
     changed = half.alphas.copy()

@@ -31,7 +31,7 @@ from surefind.lab.bench.run import unseen  # noqa: E402
 from surefind.lab.exam.model import Exam, Judgment  # noqa: E402
 from surefind.lab.exam.store import ExamStore  # noqa: E402
 from surefind.lab.measure.ranks import parse_measure  # noqa: E402
-from surefind.lab.train.export import export, use_faster_operators  # noqa: E402
+from surefind.lab.train.export import export  # noqa: E402
 from surefind.lab.train.job import TrainingJob  # noqa: E402
 from surefind.lab.train.kept import keep, stopped_trainings  # noqa: E402
 from surefind.lab.train.learning import TokenRows, TrainingSettings, _share, train  # noqa: E402
@@ -41,6 +41,7 @@ from surefind.lab.train.network import (  # noqa: E402
     load_network,
 )
 from surefind.lab.train.neural import train_model  # noqa: E402
+from surefind.lab.train.operators import use_faster_operators  # noqa: E402
 from surefind.testing import check_embedder  # noqa: E402
 
 BUNDLED = surefind_models.path("minilm")

@@ -16,7 +16,7 @@ import onnxruntime  # noqa: E402
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info  # noqa: E402
 from onnx.numpy_helper import from_array  # noqa: E402
 
-from surefind.lab.train.export import use_faster_operators  # noqa: E402
+from surefind.lab.train.operators import use_faster_operators  # noqa: E402
 
 WIDTH = 8
 SLOW = {"SkipLayerNormalization", "BiasGelu"}

@@ -32,7 +32,7 @@ STUDY = Study(
         ),
         StudyPart(
             "ladder",
-            _reranking.measure,
+            _reranking.climb,
             _TABLES["ladder"],
             after=("chunking", "graph", "fusion", "reranking"),
             own_layouts=True,
