@@ -18,7 +18,7 @@ from surefind.base import spec
 from surefind.base.abilities import query_tokens
 from surefind.base.types import EVERY, Chunk, Document, Mask, Query
 from surefind.engine.analyze import analyze
-from surefind.engine.retrieve import _counting, _kernels, _plain, _postings, _vectors
+from surefind.engine.retrieve import _kernels, _plain, _postings, _vectors
 from surefind.engine.retrieve._postings import Postings
 from surefind.engine.retrieve._vectors import Vectors
 from surefind.engine.retrieve.bm25 import BM25
@@ -146,7 +146,7 @@ def test_an_index_built_without_kernels_has_the_same_bits(size: int, monkeypatch
     analyzer = spec.make("analyze", "english")
     made = []
     for plain in (False, True):
-        monkeypatch.setattr(_counting, "suffices", lambda *_, plain=plain: plain)
+        monkeypatch.setattr(_plain, "suffices", lambda *_, plain=plain: plain)
         first = Postings.build(texts, analyzer)
         made += [first, Postings.build(texts[::-1], analyzer, first, origin)]
     assert made[0].vocabulary == made[2].vocabulary and made[1].vocabulary == made[3].vocabulary
