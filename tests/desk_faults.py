@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from desk_editor import content
-from surefind.base.errors import DamagedError, NewerStoreError
+from surefind.base.errors import DamagedError, StoreError
 from surefind.kb.drafts import review
 from surefind.kb.drafts.store import Desk
 from surefind.kb.drafts.values import Base
@@ -36,19 +36,12 @@ def fill(desk: Desk, drafts: int = DRAFTS) -> None:
 
 
 READS: dict[str, Callable[[Desk], Any]] = {
-    "waiting": lambda desk: desk.waiting(),
-    "of a document": lambda desk: desk.waiting("docs/2.md"),
-    "recent": lambda desk: desk.recent(5),
-    "count": lambda desk: desk.count(),
-    "everybody": lambda desk: desk.all_authors(),
-    "drafts": lambda desk: [desk.get(at) for at in range(1, DRAFTS + 1)],
-    "revisions": lambda desk: [desk.revision(at, number) for at in range(1, DRAFTS + 1) for number in (1, 2)],
-    "signed": lambda desk: [(desk.signed(at), desk.keeps(at), desk.base(at)) for at in range(1, DRAFTS + 1)],
-    "authors": lambda desk: [desk.authors(at) for at in range(1, DRAFTS + 1)],
-    "comments": lambda desk: [review.comments(desk, at) for at in range(1, DRAFTS + 1)],
-    "events": lambda desk: [desk.events(at) for at in range(1, DRAFTS + 1)],
-    "files": lambda desk: [desk.file_of(100 + at) for at in range(1, DRAFTS + 1)],
+    "texts": lambda desk: [desk.revision(at, number).text for at in range(1, DRAFTS + 1) for number in (1, 2)],
+    "files": lambda desk: [desk.revision(at, number).data for at in range(1, DRAFTS + 1) for number in (1, 2)],
+    "access": lambda desk: [desk.revision(at, 2).acl for at in range(1, DRAFTS + 1)],
+    "authors": lambda desk: [desk.revision(at, 2).author for at in range(1, DRAFTS + 1)],
 }
+"""What has a checksum: the revisions. Titles, states and comments have none."""
 
 
 def read_all(data: Path) -> dict[str, str]:
@@ -61,7 +54,7 @@ def read_all(data: Path) -> dict[str, str]:
         except DamagedError as error:
             found[name] = "damaged"
             assert "desk.db" in str(error) and "Restore" in str(error), error
-        except NewerStoreError:  # the number of the format has changed
+        except StoreError:  # the number of the format has changed
             found[name] = "damaged"
         finally:
             desk.close()

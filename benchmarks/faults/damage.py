@@ -8,6 +8,9 @@ A fault changes one byte, 1 to 16 bytes, a page of 4096 bytes (to zeros), or cut
 child process then runs `surefind doctor`, and the same reads as on the intact copy. Each fault gets the worst verdict
 of its reads: the same answers; an error in one sentence; other answers in silence; a traceback; a crash; no end. Ctrl-C
 prints the table of the faults so far.
+
+Read is what has a checksum: texts, titles, access lists and metadata of documents, rankings, revisions of drafts,
+exams, reports, models and caches. Names of sources, states of drafts, comments and kept questions have none.
 """
 
 from __future__ import annotations
@@ -45,12 +48,11 @@ VERDICTS = ("same", "error", "silent", "traceback", "crash", "hang")
 SECONDS, PROCESSOR_SECONDS = 900, 60
 """After how long a child counts as hanging: by the clock (on a busy machine it waits long), and of processor time."""
 KINDS = {
-    "catalogue.db": "catalogue.db", "session.json": "session.json", "desk.db": "desk.db",
-    "desk.db-wal": "desk.db-wal", "desk.db-session": "desk.db-session", "embeddings.db": "cache/embeddings.db",
-    "scores.db": "cache/scores.db", "answers.db": "cache/answers.db", "queries.db": "queries.db",
-    "exams": "exams/*/v*.jsonl", "questions.db": "exams/questions.db", "reports": "reports/*/report.json",
-    "pages of reports": "reports/*/*.[hmc]*", "runs": "runs/*", "tables": "indexes/table-*/*",
-    "indexes": "indexes/[!t]*/*", "models": "models/*/*", "adopted.json": "adopted.json",
+    "catalogue.db": "catalogue.db", "desk.db": "desk.db", "desk.db-wal": "desk.db-wal",
+    "embeddings.db": "cache/embeddings.db", "scores.db": "cache/scores.db", "answers.db": "cache/answers.db",
+    "queries.db": "queries.db", "exams": "exams/*/v*.jsonl", "questions.db": "exams/questions.db",
+    "reports": "reports/*/report.json", "pages of reports": "reports/*/*.[hmc]*", "runs": "runs/*",
+    "tables": "indexes/table-*/*", "indexes": "indexes/[!t]*/*", "models": "models/*/*", "adopted.json": "adopted.json",
     "git": "git/*/left_out.json", "repository": "git/*/repository.git/**/*", "locks": "*.lock",
 }  # fmt: skip
 """Each kind of file, with a pattern of its paths below `.surefind`."""

@@ -18,7 +18,6 @@ from surefind.base.redact import redacted
 from surefind.engine.files.git import GitOrigin
 from surefind.engine.llm.address import LLMSettings, parse_model
 from surefind.engine.llm.vendors import OpenAIChat
-from surefind.engine.store.checksums import register
 
 TOKEN = "ghp_Zx81secret"
 
@@ -114,7 +113,6 @@ def test_stored_token_of_an_earlier_version_is_not_shown(tmp_path: Path) -> None
     home.sync("docs")
     with home.open() as kb:
         db = sqlite3.connect(kb.catalogue.path)
-        register(db)  # the functions of the triggers that keep checksums
         db.execute(
             "INSERT INTO sources (root, name, origin) VALUES ('git/x/tree', 'a', ?)", (f"git+https://{TOKEN}@h/a",)
         )

@@ -1,20 +1,19 @@
-"""Large indexes: chunks are read in blocks, files are checked block by block, and opening reads none of them."""
+"""Large indexes: chunks are read in blocks, arrays are checked where they are used, and opening reads none of them."""
 
 from __future__ import annotations
 
 import json
-import zlib
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from exam_helpers import surefind
 from helpers import Home, ask
 from surefind.base import spec
-from surefind.base.disk import blocks
-from surefind.base.errors import CorruptIndexError, NotBuiltError
+from surefind.base.disk import arrays
+from surefind.base.errors import REPAIR, CorruptIndexError
 from surefind.base.types import EVERY, Chunk, Query
 from surefind.engine.search import current
 from surefind.engine.services import LocalServices
@@ -23,6 +22,13 @@ from surefind.engine.store.indexes import IndexStore
 
 WORDS = "cash card wire hold branch ledger audit policy escrow claim".split()
 
+HYBRID = """
+[search]
+pipeline = "hybrid"
+[pipelines.hybrid]
+retrieve = ["bm25", "dense(model=toy)"]
+fuse = "rrf"
+"""
 MANY = [*WORDS, *(f"word{i}" for i in range(200))]
 """So many that none is in a quarter of the chunks: the postings of such words are read when an index is opened."""
 
@@ -35,15 +41,13 @@ def chunks_of(count: int) -> list[Chunk]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file of more than 4 kB has blocks, of 256 bytes."""
-    monkeypatch.setattr(blocks, "LARGE", 4096)
-    monkeypatch.setattr(blocks, "BLOCK", 256)
+    """Every array of more than 4 kB is large, and 64 of its numbers are checked together."""
+    monkeypatch.setattr(arrays, "LARGE", 4096)
+    monkeypatch.setattr(arrays, "_BLOCK", 64)
 
 
 def flip(path: Path, at: int) -> None:
     """Changes one byte, and leaves the time of the file as it was, as a failing disk does."""
-    import os
-
     stat = path.stat()
     with path.open("r+b") as file:
         file.seek(at)
@@ -54,107 +58,75 @@ def flip(path: Path, at: int) -> None:
 
 
 @pytest.mark.usefixtures("toys", "small_blocks")
-@pytest.mark.parametrize(("stage", "file"), [("bm25", "docs.npy"), ("bm25", "shapes.npy")])
-def test_damaged_block_is_found_by_the_search_that_uses_it(tmp_path: Path, stage: str, file: str) -> None:
-    services, retriever = LocalServices(), spec.make("retrieve", stage)
+@pytest.mark.parametrize("file", ["docs.npy", "shapes.npy"])
+def test_number_out_of_range_is_found_by_the_search_that_uses_it(tmp_path: Path, file: str) -> None:
+    services, retriever = LocalServices(), spec.make("retrieve", "bm25")
     store = IndexStore(tmp_path)
-    store.save("made", retriever.build(chunks_of(2000), services), stage)
-    whole = store.load("made", retriever, services).search(retriever, [Query("number17"), Query("cash")], 5, EVERY)
-    flip(tmp_path / "made" / file, (tmp_path / "made" / file).stat().st_size // 2)
+    store.save("made", retriever.build(chunks_of(2000), services), "bm25")
+    array = np.load(tmp_path / "made" / file, mmap_mode="r+")
+    array[len(array) // 2] = 60_000
+    array.flush()
     index = store.load("made", retriever, services)  # opening does not read the file
-    assert not store.sound("made")
     harmless, damaged = 0, 0
     for query in MANY:
         try:
             index.search(retriever, [Query(query)], 5, EVERY)
             harmless += 1
         except CorruptIndexError as error:
-            assert "Rebuild it with: surefind sync" in str(error)
+            assert "outside 0 to" in str(error) and REPAIR in str(error)
             damaged += 1
     assert damaged and harmless
-    flip(tmp_path / "made" / file, (tmp_path / "made" / file).stat().st_size // 2)
-    again = store.load("made", retriever, services).search(retriever, [Query("number17"), Query("cash")], 5, EVERY)
-    assert np.array_equal(again.ids, whole.ids) and store.sound("made")
 
 
-@pytest.mark.usefixtures("toys", "small_blocks")
-@pytest.mark.parametrize("file", ["vectors.npy", "codes.npy"])
-def test_damaged_block_of_vectors_is_found_by_the_search_that_uses_it(
-    tmp_path: Path, file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from surefind.engine.retrieve import _vectors
-
-    monkeypatch.setattr(_vectors, "EXACT_LIMIT", 1000)
-    services, retriever = LocalServices(), spec.make("retrieve", "dense(model=toy)")
-    store = IndexStore(tmp_path)
-    store.save("made", retriever.build(chunks_of(3000), services), "dense")
-    flip(tmp_path / "made" / file, 5000)
-    index = store.load("made", retriever, services)
-    with pytest.raises(CorruptIndexError, match="Rebuild it with: surefind sync"):
-        index.search(retriever, [Query(word) for word in WORDS], 3000, EVERY)
-    assert not store.sound("made")
-
-
-@given(st.binary(max_size=3 * blocks.BLOCK), st.integers(0, 2 * blocks.BLOCK))
-def test_checksum_of_many_blocks_is_that_of_their_bytes(data: bytes, more: int) -> None:
-    data = data + bytes(more % 251 for _ in range(more))
-    sums = [zlib.crc32(data[at : at + blocks.BLOCK]) for at in range(0, len(data), blocks.BLOCK)]
-    assert blocks.joined_sum(sums, len(data)) == zlib.crc32(data)
-
-
-@pytest.mark.usefixtures("toys", "small_blocks")
-@pytest.mark.parametrize("at", [200, 256 * 512 + 3, -1])
-def test_checking_ahead_finds_what_checking_finds(tmp_path: Path, at: int) -> None:
+@pytest.mark.usefixtures("toys")
+@pytest.mark.parametrize("file", ["docs.npy", "lengths.npy", "vocabulary.json"])
+def test_checksums_find_a_changed_byte_and_sizes_a_lost_one(tmp_path: Path, file: str) -> None:
     services, retriever = LocalServices(), spec.make("retrieve", "bm25")
-    store = IndexStore(tmp_path)
-    for key in ("whole", "damaged", "replaced"):
-        store.save(key, retriever.build(chunks_of(4000), services), "bm25")
-    path = tmp_path / "damaged" / "docs.npy"
-    size = path.stat().st_size
-    assert size > 256 * 512 + 3, "blocks are summed in groups, and this file must have two of them"
-    flip(path, at % size)
-    fresh = IndexStore(tmp_path)
-    fresh.check_ahead(["whole", "damaged", "missing", "replaced"])
-    fresh.save("replaced", retriever.build(chunks_of(10), services), "bm25")
-    flip(tmp_path / "replaced" / "starts.npy", 200)
-    assert fresh.sound("whole") and not fresh.sound("damaged") and not fresh.sound("missing")
-    assert not fresh.sound("replaced"), "what was found out about the index before it counts no more"
-
-
-@pytest.mark.usefixtures("toys", "small_blocks")
-def test_numbers_that_do_not_fit_are_found_in_a_large_file_too(tmp_path: Path) -> None:
-    services, retriever = LocalServices(), spec.make("retrieve", "bm25")
-    made = retriever.build(chunks_of(2000), services)
-    made.docs = made.docs.copy()
-    made.docs[:] = 1 << 30
-    store = IndexStore(tmp_path)
+    made, store = retriever.build(chunks_of(200), services), IndexStore(tmp_path)
     store.save("made", made, "bm25")
-    with pytest.raises(CorruptIndexError, match="outside 0 to 1999"):
-        store.load("made", retriever, services).search(retriever, [Query("cash")], 5, EVERY)
+    assert store.sound("made") and store.intact("made")
+    flip(tmp_path / "made" / file, -1 % (tmp_path / "made" / file).stat().st_size)
+    assert store.sound("made") and not IndexStore(tmp_path).intact("made")
+    with (tmp_path / "made" / file).open("r+b") as damaged:
+        damaged.truncate(100)
+    assert not store.sound("made")
+    with pytest.raises(CorruptIndexError, match="the size of"):
+        store.load("made", retriever, services)
+    store.save("made", made, "bm25")
+    assert store.sound("made") and store.intact("made"), "what was found out about the index before it counts no more"
 
 
-def test_search_and_doctor_find_a_damaged_block_and_sync_repairs_it(
-    home: Home, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(blocks, "LARGE", 1024)
-    monkeypatch.setattr(blocks, "BLOCK", 256)
+def test_doctor_removes_a_damaged_index_and_sync_makes_it_again(home: Home) -> None:
     for i in range(60):
         home.write(f"docs/{i}.md", f"# Page {i}\n\ncash {' '.join(WORDS)} number{i}\n")
     home.sync("docs")
     path = next(home.folder.rglob("docs.npy"))
     flip(path, path.stat().st_size // 2)
-    with home.open() as kb, pytest.raises((CorruptIndexError, NotBuiltError), match="surefind sync"):
-        for word in WORDS:
-            ask(kb, word, pipeline="bm25")
+    ran = surefind("doctor", kb=home.folder)
+    assert ran.code == 1 and path.parent.name in ran.out and "Make them again with: surefind sync." in ran.out
+    home.sync()
+    assert surefind("doctor", kb=home.folder).code == 0
+    with home.open() as kb:
+        assert all(ask(kb, f"number{i}", pipeline="bm25").hits[0].document == f"{i}.md" for i in range(60))
+
+
+def test_sync_reads_the_text_again_where_the_index_that_it_merges_is_damaged(home: Home) -> None:
+    for i in range(60):
+        home.write(f"docs/{i}.md", f"# Page {i}\n\ncash {' '.join(WORDS)} number{i}\n")
+    home.sync("docs")
+    path = next(home.folder.rglob("docs.npy"))
+    flip(path, path.stat().st_size // 2)
+    home.write("docs/new.md", "# New\n\nnumber60 cash\n")
     home.sync()
     with home.open() as kb:
-        assert all(ask(kb, word, pipeline="bm25").hits for word in WORDS)
+        assert ask(kb, "number60", pipeline="bm25").hits[0].document == "new.md"
+        assert all(ask(kb, f"number{i}", pipeline="bm25").hits[0].document == f"{i}.md" for i in range(60))
 
 
 def test_reader_that_found_damage_searches_again_after_the_repair(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a server does: its process goes on, and another one syncs. The generation stays the same."""
-    monkeypatch.setattr(blocks, "LARGE", 200)
-    monkeypatch.setattr(blocks, "BLOCK", 64)
+    """As a server does: its process goes on, and other ones repair. The generation stays the same."""
+    monkeypatch.setattr(arrays, "LARGE", 200)
+    monkeypatch.setattr(arrays, "_BLOCK", 16)
     monkeypatch.setattr(current, "_RETRY_SECONDS", 0.0)
     for i in range(60):
         home.write(f"docs/{i}.md", f"# Page {i}\n\ncash {' '.join(WORDS)} number{i}\n")
@@ -163,37 +135,13 @@ def test_reader_that_found_damage_searches_again_after_the_repair(home: Home, mo
     rare = json.loads((path.parent / "vocabulary.json").read_text()).index("number30")
     with home.open() as kb:
         assert ask(kb, "cash", pipeline="bm25").hits
-        flip(path, 128 + 4 * int(np.load(path.parent / "starts.npy")[rare]))
+        flip(path, 128 + 4 * int(np.load(path.parent / "starts.npy")[rare]) + 2)
         with pytest.raises(CorruptIndexError, match="surefind sync"):
             for i in range(60):
                 ask(kb, f"number{i}", pipeline="bm25")
+        assert surefind("doctor", kb=home.folder).code == 1
         home.sync()
         assert all(ask(kb, f"number{i}", pipeline="bm25").hits for i in range(60))
-
-
-@pytest.mark.usefixtures("toys", "small_blocks")
-def test_rows_that_are_longer_than_a_block_are_checked_whole(tmp_path: Path) -> None:
-    array = np.arange(4 * 300, dtype=np.int64).reshape(4, 300)  # 2,400 bytes a row, in blocks of 256
-    np.save(tmp_path / "rows.npy", array)
-    (tmp_path / blocks.MANIFEST).write_text(json.dumps({"blocks": blocks.list_blocks(tmp_path)}), encoding="utf-8")
-    flip(tmp_path / "rows.npy", 128 + 2400 + 1200)
-    watch = blocks.watched(tmp_path / "rows.npy", np.load(tmp_path / "rows.npy", mmap_mode="r"))
-    assert watch is not None
-    watch.use_rows(np.array([0, 3]))
-    with pytest.raises(CorruptIndexError):
-        watch.use_rows(np.array([1]))
-
-
-@pytest.mark.usefixtures("toys")
-def test_whoever_waits_for_a_check_that_fails_gets_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    services, retriever = LocalServices(), spec.make("retrieve", "bm25")
-    store = IndexStore(tmp_path)
-    for key in ("one", "other"):
-        store.save(key, retriever.build(chunks_of(10), services), "bm25")
-    monkeypatch.setattr(IndexStore, "_verify", lambda self, key, **given: (_ for _ in ()).throw(MemoryError(key)))
-    store.check_ahead(["one", "other"])
-    with pytest.raises(MemoryError):
-        store.sound("other")
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
@@ -216,3 +164,27 @@ def test_chunks_are_read_in_blocks_and_no_document_twice(
         assert stored[-1].text == texts[-1] and [chunk.text for chunk in stored[1:3]] == texts[1:3]
         with pytest.raises(IndexError):
             stored[len(stored)]
+
+
+@pytest.mark.usefixtures("toys")
+def test_server_removes_a_damaged_index_after_its_start_and_makes_it_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    from surefind.doors.http.service import Service
+    from surefind.kb.completing import incomplete
+    from surefind.kb.settings.serve import ServeSettings
+
+    home = Home(tmp_path, HYBRID)
+    home.write("docs/a.md", "# Page\n\ncash ledger\n")
+    home.sync("docs")
+    path = next(home.folder.rglob("vectors.npy"))
+    flip(path, -2 % path.stat().st_size)
+    with home.open() as kb:
+        service = Service(kb, ServeSettings())
+        service.remove_damaged()
+        assert path.parent.name in caplog.text and "Run: surefind sync" in caplog.text
+        assert [retriever.name for retriever in incomplete(kb)] == ["dense"]
+        assert kb.complete() == ["dense"] and not incomplete(kb)
+        caplog.clear()
+        service.remove_damaged()
+        assert not caplog.text

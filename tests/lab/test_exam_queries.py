@@ -16,7 +16,6 @@ from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind import Access, SearchResult
 from surefind.base.types import Hit
-from surefind.engine.store.checksums import register
 from surefind.kb.queries import HITS, QueryLog
 from surefind.lab.exam.store import ExamStore
 
@@ -90,7 +89,6 @@ def test_old_queries_are_deleted_at_the_next_write(tmp_path: Path) -> None:
     kept = QueryLog(tmp_path, 30)
     kept.keep(result("old one"), Access.public())
     with sqlite3.connect(kept.path) as db:
-        register(db)
         db.execute("UPDATE kept SET at = at - 31 * 86400")
     db.close()
     kept.keep(result("new one"), Access.public())

@@ -122,6 +122,10 @@ class NotBuiltError(StoreError):
     pass
 
 
+REPAIR = "Run surefind doctor, which removes a damaged index, and then surefind sync, which makes it again."
+"""What to do about a `CorruptIndexError`."""
+
+
 class CorruptIndexError(StoreError):
     pass
 

@@ -271,8 +271,6 @@ class Stage:
     """A reader: the name of the extra: `pip install 'surefind[EXTRA]'`."""
     reads_queries: ClassVar[bool] = False
     """A fuser: whether it also looks at the queries, such as one that predicts weights for each (`fuse_for`)."""
-    blockwise: ClassVar[tuple[str, ...]] = ()
-    """A retriever: the names of large files whose blocks its index checks when it uses them (`disk.blocks`)."""
 
     @property
     def base(self) -> str:

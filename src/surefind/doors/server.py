@@ -120,6 +120,7 @@ def create_app(
 async def _begin(service: Service, app: FastAPI) -> None:
     await service.work(service.warm)
     await service.work(lambda: operate.schema_of(app))  # is kept; it takes a second
+    await to_thread.run_sync(service.remove_damaged)
     await service.complete()
 
 

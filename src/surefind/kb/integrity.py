@@ -1,4 +1,4 @@
-"""Checks the files of a knowledge base for damage. Each function checks one kind; `bench.integrity` lists them all.
+"""Compares the files of a knowledge base with their checksums, for `surefind doctor`: a check for each kind of file.
 
 A check returns what it checked, in words. It raises `DamageError` with the names of damaged files and a way out, or
 `RepairedError` if the damage costs only time.
@@ -7,17 +7,24 @@ A check returns what it checked, in words. It raises `DamageError` with the name
 from __future__ import annotations
 
 import sqlite3
+import struct
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import groupby
+from typing import Any
 
 from surefind.base.disk.sealed import read_sealed
-from surefind.base.errors import StoreError, SurefindError
+from surefind.base.errors import DamagedError, StoreError, SurefindError
 from surefind.engine.inference.folder import RECORD, check_record
 from surefind.engine.llm.chat import CompletionCache
-from surefind.engine.store import session
 from surefind.engine.store.backends.local import LocalBackend
-from surefind.engine.store.connection import damaged, explaining, file_version
+from surefind.engine.store.catalogue import Catalogue
+from surefind.engine.store.checksums import checksum, chunk_digest, text_checksum
+from surefind.engine.store.connection import damaged, damaged_pages, explaining, file_version
+from surefind.engine.store.database import BLOCK, BLOCK_BITS, CHUNK, VERSION
+from surefind.engine.store.rows import document_of
+from surefind.engine.store.versions import content_hash
 from surefind.kb import KnowledgeBase
 
 _MAX_LISTED = 5
@@ -33,8 +40,6 @@ class RepairedError(StoreError):
 
 
 def _catalogue(kb: KnowledgeBase) -> str:
-    from surefind.engine.store.integrity import problems
-
     started = time.perf_counter()
     with explaining(kb.data):
         catalogue = kb.catalogue
@@ -45,6 +50,81 @@ def _catalogue(kb: KnowledgeBase) -> str:
         versions = catalogue.db.execute("SELECT count(*) FROM versions").fetchone()[0]
     rate = size / max(time.perf_counter() - started, 1e-3)
     return f"{versions} versions of documents match their checksums ({size:.1f} MB, {rate:.0f} MB/s)"
+
+
+def problems(catalogue: Catalogue) -> Iterator[str]:
+    """Yields what is damaged in the catalogue; nothing if all of it is intact."""
+    for check in (_pages, _sets, _documents, _chunks):
+        try:
+            yield from check(catalogue)
+        except DamagedError as error:
+            yield error.what
+        except sqlite3.DatabaseError as error:
+            yield str(error)
+
+
+def _pages(catalogue: Catalogue) -> Iterator[str]:
+    return damaged_pages(catalogue.db)
+
+
+def _sets(catalogue: Catalogue) -> Iterator[str]:
+    for contents in {generation.contents for generation in catalogue.generations()}:
+        catalogue.versions.check_set(contents, catalogue.versions.held(contents))
+    yield from ()
+
+
+def _documents(catalogue: Catalogue) -> Iterator[str]:
+    """Checks every version and its text. Versions and texts are read side by side, each with one statement: a statement
+    for each version takes most of the time."""
+    with catalogue.database.at_once() as db:
+        texts = _texts(db)
+        last, text = next(texts, _NO_TEXT)
+        for stored in db.execute(f"SELECT {', '.join(VERSION)}, digest FROM versions ORDER BY row"):
+            row = catalogue.versions.checked(stored)
+            version, name, content = row[0], row[1], row[9]
+            while last < version:
+                last, text = next(texts, _NO_TEXT)
+            if last != version or text is None:
+                yield f"the text of {name!r} is not intact"
+            elif content_hash(document_of(row, text)) != content:
+                yield f"version {version} of {name!r} does not match the hash of its content"
+
+
+_NO_TEXT = (1 << 62, None)
+"""Comes after the last text."""
+
+
+def _texts(db: sqlite3.Connection) -> Iterator[tuple[int, str | None]]:
+    """Yields every version that has text, in order, with the whole of it; None if a block is damaged or missing."""
+    lengths = dict(db.execute("SELECT row, length FROM versions"))
+    rows = db.execute("SELECT place, text, checksum FROM texts ORDER BY place")
+    for version, blocks in groupby(rows, key=lambda row: row[0] >> BLOCK_BITS):
+        intact = [text for place, text, seal in blocks if seal == text_checksum(place, text)]
+        whole = len(intact) == max(1, -(-lengths.get(version, 0) // BLOCK))
+        yield version, "".join(map(str, intact)) if whole else None
+
+
+def _chunks(catalogue: Catalogue) -> Iterator[str]:
+    """Checks the chunks of every version, each and as a whole."""
+    with catalogue.database.at_once() as db:
+        digests = {(layout, version): digest for layout, version, digest in db.execute("SELECT * FROM chunked")}
+        digests_now = {key: chunk_digest(*key, b"") for key in digests}
+        rows = db.execute(f"SELECT {', '.join(CHUNK)}, checksum FROM chunks ORDER BY layout, version, seq")
+        for key, group in groupby(rows, key=lambda row: (row[0], row[1])):
+            chunks = list(group)
+            intact = all(checksum(*chunk[:-1]) == chunk[-1] for chunk in chunks)
+            digests_now[key] = chunk_digest(*key, _numbers(chunks)) if intact else -1
+    yield from (
+        f"the chunks of version {key[1]} are damaged" for key in digests_now if digests_now[key] != digests.get(key)
+    )
+
+
+def _numbers(chunks: Sequence[tuple[Any, ...]]) -> bytes:
+    numbers = []
+    for _, _, seq, chunk_id, start, end, _, _, parent_start, parent_end, _ in chunks:
+        parent = (start, end) if parent_start is None else (parent_start, parent_end)
+        numbers += [seq, chunk_id, start, end, *parent]
+    return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def _drafts(kb: KnowledgeBase) -> str:
@@ -61,15 +141,26 @@ def _drafts(kb: KnowledgeBase) -> str:
 
 
 def _indexes(kb: KnowledgeBase) -> str:
-
     with explaining(kb.data):
-        backend = LocalBackend(kb.catalogue)
-        keys = sorted({key for key, *_ in backend.rows.indexes()})
-        broken = listed(key for key in keys if backend.indexes.has(key) and not backend.indexes.sound(key))
-        if broken:
-            raise DamageError(f"damaged in {backend.indexes.folder}: {broken}. Rebuild them with: surefind sync.")
+        checked, removed = remove_damaged(kb)
+        if removed:
+            raise DamageError(
+                f"damaged in {kb.data / 'indexes'} and removed: {listed(removed)}. Make them again with: surefind sync."
+            )
         kb.reader().view.ready(kb.settings.retrievers)
-    return f"{len(keys)} tables and indexes match their checksums"
+    return f"{checked} tables and indexes match their checksums"
+
+
+def remove_damaged(kb: KnowledgeBase) -> tuple[int, list[str]]:
+    """Removes the indexes that do not match their checksums, so that the next sync makes them again. A reader that has
+    one open goes on with it, since its files stay until it is closed. Returns how many indexes there are, and the keys
+    of those that were removed."""
+    backend = LocalBackend(kb.catalogue)
+    keys = sorted({key for key, *_ in backend.rows.indexes()})
+    broken = [key for key in keys if backend.indexes.has(key) and not backend.indexes.intact(key)]
+    for key in broken:
+        backend.indexes.drop(key)
+    return len(keys), broken
 
 
 def _caches(kb: KnowledgeBase) -> str:
@@ -123,7 +214,7 @@ def _records(kb: KnowledgeBase) -> str:
     from surefind.kb.adoption import kept_changes
 
     check_all([partial(kept_changes, kb.folder)])
-    small = [kb.data / session.NAME, kb.desk.database.mark, *sorted(kb.data.glob("git/*/left_out.json"))]
+    small = sorted(kb.data.glob("git/*/left_out.json"))
     broken = []
     for path in (path for path in small if path.exists() and path.stat().st_size):  # a killed writer has left it empty
         try:
@@ -131,8 +222,8 @@ def _records(kb: KnowledgeBase) -> str:
         except (OSError, ValueError):
             broken.append(str(path.relative_to(kb.data)))
     if broken:
-        raise RepairedError(f"damaged in {kb.data}: {listed(broken)}. The next sync or save writes them again.")
-    return "adopted configurations and marks of sessions match their checksums"
+        raise RepairedError(f"damaged in {kb.data}: {listed(broken)}. The next sync writes them again.")
+    return "adopted configurations match their checksums"
 
 
 def check_all(work: Iterable[Callable[[], object]]) -> None:

@@ -226,11 +226,6 @@ class KnowledgeBase:
         with explaining(self.data):
             return self.catalogue.generations()
 
-    def versions_of(self, document: str) -> list[Version]:
-        """Returns what `history` does, faster: it does not notice a version that the disk lost."""
-        with explaining(self.data):
-            return self.catalogue.versions.known_of(document, self.catalogue.generations())
-
     def history(self, document: str) -> list[Version]:
         """Returns the versions of a document that are kept, newest first."""
         with explaining(self.data):
@@ -271,9 +266,9 @@ class KnowledgeBase:
         retrievers = self.settings.retrievers if index else []
         with (
             self._leaving_nothing(),
-            self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray, uses=retrievers) as writer,
+            self._writers.open(report=report, gate=self._writers.gate(gate), ray=ray) as writer,
         ):
-            if not paths and not forget and not writer.unchecked.sources():
+            if not paths and not forget and not writer.catalogue.sources():
                 raise NothingIndexedError("This knowledge base has no sources yet. Name a folder: surefind sync docs/.")
             wanted = [source(path, revision) for path in paths]
             folders = [path for path in wanted if isinstance(path, Path)]

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,28 +22,23 @@ from typing import Any
 from surefind.base.access import Access
 from surefind.base.errors import DamagedError, StoreError, SurefindError
 from surefind.base.types import SearchResult
-from surefind.engine.store.checked import CheckedRows, Format, damaged_pages
-from surefind.engine.store.checked_file import CheckedFile, FileKind
-from surefind.engine.store.checksums import Tables
+from surefind.engine.store.connection import Format, damaged_pages
+from surefind.engine.store.shared_file import FileKind, SharedFile
 
 NAME = "queries.db"
 HITS = 5
 """The most hits that are kept with a query."""
 _DAY = 86_400.0
 _COLUMNS = ("id", "at", "query", "pipeline", "groups", "hits")
-_TABLES = Tables(
-    {"kept": _COLUMNS, "counters": ("name", "value")}, {"kept": ("id",), "counters": ("name",)}, {"kept": "id"}
-)
 _KIND = FileKind(
     "The log of queries",
     "Restore it from a backup, or delete the kept queries with: surefind exam queries --clear.",
     Format(
-        1,
+        2,
         (
             f"CREATE TABLE kept (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS[1:])})",
             "CREATE INDEX kept_at ON kept (at)",
         ),
-        _TABLES,
     ),
     patience=0.2,
     # A search does not wait for the disk: 0.6 ms instead of 2.5. A power cut can damage this file, and only it.
@@ -80,12 +76,12 @@ class QueryLog:
         hits = [{"document": hit.document, "start": hit.start, "end": hit.end} for hit in result.hits[:HITS]]
         stored_hits = json.dumps([] if access.groups else hits, ensure_ascii=False)
         try:
-            with self._writing() as rows:
-                rows.db.execute(
+            with self._writing() as db:
+                db.execute(
                     "INSERT INTO kept (at, query, pipeline, groups, hits) VALUES (?, ?, ?, ?, ?)",
                     (time.time(), result.query, result.pipeline, len(access.groups), stored_hits),
                 )
-                self._expire(rows)
+                self._expire(db)
         except (OSError, SurefindError, UnicodeEncodeError) as error:
             return f"The query was not kept in {self.path}: {error}"
         return ""
@@ -95,13 +91,13 @@ class QueryLog:
         is damaged."""
         if not self.path.exists():
             return []
-        with contextlib.suppress(StoreError), self._writing() as rows:  # a read-only disk keeps them
-            self._expire(rows)
-        with contextlib.closing(CheckedFile(self.path, _KIND)) as file, file.reading() as rows:
-            for problem in damaged_pages(rows.db):  # damage there can hide a row
+        with contextlib.suppress(StoreError), self._writing() as db:  # a read-only disk keeps them
+            self._expire(db)
+        with contextlib.closing(SharedFile(self.path, _KIND)) as file, file.reading() as db:
+            for problem in damaged_pages(db):  # damage there can hide a row
                 raise file.damaged(problem)
-            newest = sorted(rows.every("kept"), key=lambda row: (row[1], row[0]), reverse=True)
-        kept = [LoggedQuery(at, query, spec, groups, json.loads(hits)) for _, at, query, spec, groups, hits in newest]
+            rows = db.execute("SELECT at, query, pipeline, groups, hits FROM kept ORDER BY at DESC, id DESC").fetchall()
+        kept = [LoggedQuery(at, query, spec, groups, json.loads(hits)) for at, query, spec, groups, hits in rows]
         return [logged for logged in kept if logged.at >= self._oldest]
 
     def clear(self) -> int:
@@ -110,21 +106,21 @@ class QueryLog:
         if not self.path.exists():
             return 0
         try:
-            with self._writing() as rows:
-                return rows.db.execute("DELETE FROM kept").rowcount
+            with self._writing() as db:
+                return db.execute("DELETE FROM kept").rowcount
         except DamagedError:
             for suffix in ("", "-wal", "-shm"):
                 self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
             return 0
 
-    def _expire(self, rows: CheckedRows) -> None:
-        rows.db.execute("DELETE FROM kept WHERE at < ?", (self._oldest,))
+    def _expire(self, db: sqlite3.Connection) -> None:
+        db.execute("DELETE FROM kept WHERE at < ?", (self._oldest,))
 
     @property
     def _oldest(self) -> float:
         return time.time() - self.days * _DAY
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[CheckedRows]:
-        with contextlib.closing(CheckedFile(self.path, _KIND)) as file, file.writing() as rows:
-            yield rows
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(SharedFile(self.path, _KIND)) as file, file.writing() as db:
+            yield db

@@ -48,7 +48,7 @@ def readable_version(kb: KnowledgeBase, reader: Callable[[], Searcher], number: 
         reader().document(document, access)
     except (StoreError, NotFoundError):  # whose message names the document
         raise missing from None
-    version = next((candidate for candidate in kb.versions_of(document) if candidate.number == number), None)
+    version = next((candidate for candidate in kb.history(document) if candidate.number == number), None)
     if version is None or not may_read_version(kb, version, access):
         raise missing
     return version

@@ -12,7 +12,7 @@ raises an error to refuse the next one. Then the writer deletes what it has buil
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from surefind.kb.settings.config import Settings
 from surefind.kb.shared import Shared
 
 if TYPE_CHECKING:
-    from surefind.base.protocols import OnProgress, Retriever
+    from surefind.base.protocols import OnProgress
     from surefind.engine.write.layout import Layout
     from surefind.engine.write.reading import Reading
 
@@ -43,7 +43,6 @@ class Writers:
         report: OnProgress | None = None,
         gate: Gate | None = None,
         ray: str = "",
-        uses: Sequence[Retriever] = (),
         trial: bool = False,
     ) -> Iterator[Writer]:
         """Opens a writer. A `trial` commits nothing, and its readers count words over what a caller may read, whatever
@@ -58,7 +57,7 @@ class Writers:
         isolated = settings.isolated or (trial and settings.store.backend == "local")
         writer = Writer(
             shared.data, layout or settings.layout, shared.services, self._reading(ray), settings.files, settings.keep,
-            report, admit, partial(backend_of, settings.store, isolated=isolated), uses, shared.author,
+            report, admit, partial(backend_of, settings.store, isolated=isolated), shared.author,
         )  # fmt: skip
         with explaining(shared.data), writer:
             yield writer

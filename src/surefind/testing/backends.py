@@ -223,9 +223,8 @@ def _check_reopened(shelf: _Shelf, make: Callable[[Catalogue], Backend], number:
 
 
 def _check_upkeep(shelf: _Shelf, number: int) -> None:
-    """What a writer asks for besides: to check what it will use, and to merge what many sets have left."""
+    """What a writer asks for besides: to merge what many sets have left."""
     before = [_found(shelf.open(number), retriever, OWNER) for retriever in shelf.retrievers]
-    shelf.backend.check_ahead(number, LAYOUT, shelf.retrievers, shelf.services)
     crowded = shelf.backend.crowded(number, LAYOUT, shelf.retrievers, shelf.services)
     for retriever in crowded:
         merged = shelf.backend.merge(

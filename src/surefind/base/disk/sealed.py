@@ -27,7 +27,7 @@ import os
 import secrets
 import shutil
 import zlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -153,19 +153,19 @@ def read_sealed(path: Path, wanted: int | None = None) -> dict[str, Any]:
     return data
 
 
-def list_files(folder: Path, apart: Collection[str] = ()) -> dict[str, tuple[int, int]]:
-    """Returns the size and the checksum of every file in a folder. Files in `apart` have other checksums; theirs is 0
-    here."""
+def list_files(folder: Path) -> dict[str, tuple[int, int]]:
+    """Returns the size and the checksum of every file in a folder."""
     paths = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {name: (path.stat().st_size, 0 if name in apart else _checksum(path)) for name, path in paths.items()}
+    return {name: (path.stat().st_size, _checksum(path)) for name, path in paths.items()}
 
 
-def check_files(folder: Path, files: Files, apart: Collection[str] = ()) -> None:
-    """Raises `ValueError` or `OSError` if a listed file is missing or differs. Of files in `apart`, only the size is
-    checked."""
+def check_files(folder: Path, files: Files, sizes_alone: bool = False) -> None:
+    """Raises `ValueError` or `OSError` if a listed file is missing or differs, in size or in anything else."""
     for name, (size, checksum) in files.items():
         path = folder / name
-        if path.stat().st_size != size or (name not in apart and _checksum(path) != checksum):
+        if path.stat().st_size != size:
+            raise ValueError(f"the size of {name} differs")
+        if not sizes_alone and _checksum(path) != checksum:
             raise ValueError(f"the checksum of {name} differs")
 
 

@@ -181,9 +181,12 @@ def _damage(kb: Path) -> list[tuple[str, Callable[[], str]]]:
 
     if not (kb / DATA_FOLDER / NAME).exists():
         return []
-    from surefind.lab.bench.integrity import CHECKS
+    from surefind.kb.integrity import CHECKS
+    from surefind.lab.bench.saved import check_reports
+    from surefind.lab.exam.store import check_exams
 
-    return [(name, partial(_check_damage, kb, check)) for name, check in CHECKS.items()]
+    checks = {**CHECKS, "exams": check_exams, "reports": check_reports}
+    return [(name, partial(_check_damage, kb, check)) for name, check in checks.items()]
 
 
 def _check_damage(kb: Path, check: Callable[[KnowledgeBase], str]) -> str:

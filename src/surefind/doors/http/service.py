@@ -40,6 +40,7 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import Findings, RequestedSearch, Searcher
 from surefind.kb import KnowledgeBase
 from surefind.kb.completing import incomplete
+from surefind.kb.integrity import remove_damaged
 from surefind.kb.settings.config import Settings
 from surefind.kb.settings.serve import ServeSettings
 from surefind.lab.bench.gate import Preview
@@ -301,6 +302,20 @@ class Service:
                 LOG.warning("The new settings are not used yet: %s", error)
             if kind != "complete":  # it may have ended because another process does the same
                 await self.complete()
+
+    def remove_damaged(self) -> None:
+        """Compares the indexes with their checksums, which opening them does not. A damaged one is removed, and
+        `complete` makes it again, if documents are found by their words without it."""
+        with contextlib.suppress(NothingIndexedError):
+            try:
+                _, removed = remove_damaged(self.kb)
+            except (SurefindError, OSError) as error:
+                LOG.error("The indexes in %s could not be checked: %s", self.kb.data, error)
+                return
+            if removed:
+                self.kb.refresh()
+                listed = ", ".join(removed)
+                LOG.error("Damaged and removed in %s: %s. Run: surefind sync", self.kb.data / "indexes", listed)
 
     async def complete(self) -> None:
         """Goes on with the indexes that documents still wait for, in a job with a low priority."""

@@ -325,7 +325,7 @@ def _document(
         "sentence": lines_of(body.text, *sentence, first),
         "versions": [
             version
-            for version in service.kb.versions_of(document_id)
+            for version in service.kb.history(document_id)
             if may_read_version(service.kb, version, caller.access())
         ],
         "drafts": drafts,

@@ -1,14 +1,12 @@
 """The inverted index behind BM25. It stores frequencies and lengths, not scores, so k1 and b can change per search.
 
 A posting is a chunk and a *shape*: the pair of its frequency and its chunk's length, of which there are few. Large
-arrays stay on disk, and are checked where a search first uses them.
+arrays stay on disk, and are checked where a search first uses them. What an index knows about the words of a query is
+its `Wording`.
 
-What an index of words knows about a query: `Wording`.
-
-A BM25 index of several parts. Scores depend on all chunks that are left, as in an index built from nothing.
-
-The parts are immutable. What a deletion or a new part changes is how many chunks there are, how long they are on
-average and how many contain a term. These figures are counted once, saved, and given to every part.
+An index of several parts scores as one that was built from nothing. The parts are immutable. What a deletion or a new
+part changes is how many chunks there are, how long they are on average and how many contain a term. These figures are
+counted once, saved, and given to every part.
 """
 
 from __future__ import annotations
@@ -26,8 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.base.abilities import Part, query_tokens
-from surefind.base.disk.arrays import check_length, check_offsets, check_range, read_array, strings
-from surefind.base.disk.blocks import Watch, watched
+from surefind.base.disk.arrays import (
+    LargeRange,
+    check_length,
+    check_offsets,
+    check_range,
+    range_checked,
+    read_array,
+    strings,
+)
 from surefind.base.protocols import Analyzer, Progress
 from surefind.base.running.workers import BoundedCache
 from surefind.base.spec import make
@@ -95,7 +100,7 @@ class Postings:
         lengths: Any,
         analyzer: Analyzer,
         statistics: TermStatistics | None = None,
-        watches: Sequence[Watch] = (),
+        ranges: Sequence[LargeRange] = (),
     ) -> None:
         """`statistics` are given if these are some of the chunks, and the scores depend on others as well."""
         self.vocabulary = vocabulary
@@ -107,7 +112,7 @@ class Postings:
         self.lengths: IntArray = lengths
         self.analyzer = analyzer
         self._statistics = statistics
-        self._watches = watches
+        self._ranges = ranges
         self._known_gains: BoundedCache[tuple[float, float], tuple[FloatArray, FloatArray, FloatArray]]
         self._known_gains = BoundedCache(_MAX_GAINS)
 
@@ -133,7 +138,7 @@ class Postings:
     def among(self, statistics: TermStatistics) -> Postings:
         """The same index, with scores that depend on other chunks as well."""
         parts = self.starts, self.docs, self.shapes, self.shape_tfs, self.shape_lengths, self.lengths
-        return Postings(self.vocabulary, *parts, self.analyzer, statistics, self._watches)
+        return Postings(self.vocabulary, *parts, self.analyzer, statistics, self._ranges)
 
     @cached_property
     def statistics(self) -> TermStatistics:
@@ -157,14 +162,14 @@ class Postings:
 
     def use_all(self) -> None:
         """Checks all postings that were not checked before."""
-        for watch in self._watches:
-            watch.use(0, len(self.docs))
+        for checked in self._ranges:
+            checked.use(0, len(self.docs))
 
     def _use(self, terms: Iterable[int]) -> None:
         """Checks the postings of these terms that were not checked before."""
-        for watch in self._watches:
+        for checked in self._ranges:
             for term in terms:
-                watch.use(int(self.starts[term]), int(self.starts[term + 1]))
+                checked.use(int(self.starts[term]), int(self.starts[term + 1]))
 
     def only(self, kept: BoolArray, retriever: Any) -> Postings:
         """The index of the kept chunks alone, as if it had been built from them."""
@@ -197,13 +202,10 @@ class Postings:
         for name in ("lengths", "shape_lengths", "shape_tfs"):
             check_range(name, arrays[name], 0, 1 << 31)
         chunks = len(arrays["lengths"])
-        watches = (
-            watched(folder / "docs.npy", docs, lambda part: check_range("docs", part, 0, chunks)),
-            watched(folder / "shapes.npy", shapes, lambda part: check_range("shapes", part, 0, kinds)),
-        )
-        seen = [watch for watch in watches if watch]
+        ranges = range_checked(folder / "docs.npy", docs, 0, chunks)
+        ranges += range_checked(folder / "shapes.npy", shapes, 0, kinds)
         rest = arrays["shape_tfs"], arrays["shape_lengths"], arrays["lengths"]
-        return cls(vocabulary, arrays["starts"], docs, shapes, *rest, analyzer, watches=seen)
+        return cls(vocabulary, arrays["starts"], docs, shapes, *rest, analyzer, ranges=ranges)
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -481,7 +483,7 @@ def _counted(part: Postings, alive: BoolArray) -> Longs:
     if bool(alive.all()):
         return counts
     gone = ~alive
-    for at in range(0, len(part.docs), _POSTINGS_AT_ONCE):  # only a writer counts, and it has checked the whole file
+    for at in range(0, len(part.docs), _POSTINGS_AT_ONCE):  # only a writer counts
         lost = at + np.flatnonzero(gone.take(part.docs[at : at + _POSTINGS_AT_ONCE], mode="clip"))
         counts -= np.bincount(np.searchsorted(part.starts, lost, "right") - 1, minlength=len(counts))
     return counts

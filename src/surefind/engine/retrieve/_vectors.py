@@ -6,22 +6,18 @@ float32 vectors are scanned as well. The scan (`_scan_kernels`) lets other threa
 matrix product (`_plain`). Masks are applied while scanning, and to the product. Scores are those of the float32 vectors
 in either case: the codes only find candidates.
 
-An inverted file of vectors with 8-bit codes (IVF-SQ8): vectors are grouped into cells, and few cells are searched.
-
-The cells are those of spherical k-means on a fixed sample, so that the same vectors give the same index. A code has 8
-bits for each number, scaled over the range of that dimension. The codes find candidates; `_vectors` scores them again.
+Large indexes are inverted files (IVF-SQ8): vectors are grouped into cells, and few cells are searched. The cells are
+those of spherical k-means on a fixed sample, so that the same vectors give the same index. A code has 8 bits for each
+number, scaled over the range of that dimension. The codes find candidates, which are scored again.
 
     score(q, v) = Σ_j q_j v_j ≈ Σ_j q_j (middle_j + step_j · code_j)
 
 The query's weights q_j · step_j are rounded to 8 bits as well, and the first term is the same for all vectors. So a
-scan adds up products of small integers.
+scan adds up products of small integers. Jégou et al., Product Quantization for Nearest Neighbor Search, 2011 (inverted
+files); Johnson et al., Billion-scale similarity search, 2019.
 
-The arrays are mapped into memory, their blocks are checked when a search first uses them, masks need no copy, and the
-search lets other threads run. Jégou et al., Product Quantization for Nearest Neighbor
-Search, 2011 (inverted files); Johnson et al., Billion-scale similarity search, 2019.
-
-A vector index of several parts. Each part searches as it would alone, exactly or by its cells; scores are those of
-the float32 vectors in either case, so that rankings of parts can be merged.
+In an index of several parts each part searches as it would alone, exactly or by its cells; scores are those of the
+float32 vectors in either case, so that rankings of parts can be merged.
 """
 
 from __future__ import annotations
@@ -38,7 +34,6 @@ from numpy.typing import NDArray
 
 from surefind.base.abilities import Part
 from surefind.base.disk.arrays import check_length, check_offsets, check_range, read_array
-from surefind.base.disk.blocks import Watch, watched
 from surefind.base.errors import CorruptIndexError
 from surefind.base.protocols import QueryEmbedder
 from surefind.base.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings
@@ -70,7 +65,6 @@ class Cells:
     centroids: FloatArray
     ranges: FloatArray
     """The middle and the step of each dimension."""
-    watch: Watch | None = None
 
     @classmethod
     def build(cls, vectors: FloatArray) -> Cells:
@@ -109,7 +103,7 @@ class Cells:
         check_length("ranges", ranges, 2)
         if {codes.shape[1], centroids.shape[1], ranges.shape[1]} != {dimension}:
             raise ValueError(f"the cells are not those of vectors of {dimension} numbers")
-        return cls(codes, members, cells, centroids, ranges, watched(folder / "codes.npy", codes))
+        return cls(codes, members, cells, centroids, ranges)
 
     def nearest(self, point: FloatArray, more: int, allow: BoolArray, share: float) -> IdArray:
         """Returns the places of about `more` vectors near a point. `share` is the share of the vectors that the mask
@@ -124,10 +118,6 @@ class Cells:
         return self._scan(point, more, allow, self.cells[:1], self.cells[-1:])
 
     def _scan(self, point: FloatArray, more: int, allow: BoolArray, firsts: Any, lasts: Any) -> IdArray:
-
-        if self.watch:
-            for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-                self.watch.use(first, last)
         exact = self.ranges[1] * point
         weights = np.rint(exact * (127 / max(float(np.abs(exact).max()), 1e-30))).astype(np.int8)
         nearest_ids: IdArray = _compiled().scan_cells(
@@ -167,13 +157,10 @@ unit vectors by no more than that."""
 
 
 class Vectors:
-    def __init__(
-        self, vectors: FloatArray, embedder: QueryEmbedder, cells: Cells | None = None, watch: Watch | None = None
-    ) -> None:
+    def __init__(self, vectors: FloatArray, embedder: QueryEmbedder, cells: Cells | None = None) -> None:
         self.vectors: FloatArray = constant(vectors)
         self._embedder = embedder
         self.cells = cells
-        self._watch = watch
 
     @classmethod
     def build(cls, vectors: FloatArray, embedder: QueryEmbedder) -> Vectors:
@@ -191,15 +178,10 @@ class Vectors:
     def load(cls, folder: Path, embedder: QueryEmbedder) -> Vectors:
         vectors = read_array(folder / "vectors.npy", np.float32, ndim=2)
         cells = Cells.load(folder, *vectors.shape) if (folder / "cells.npy").exists() else None
-        watch = watched(folder / "vectors.npy", vectors)
-        if watch and cells is None:  # every search reads all of it
-            watch.use(0, len(vectors))
-        return cls(vectors, embedder, cells, watch)
+        return cls(vectors, embedder, cells)
 
     def rows(self, places: IdArray) -> FloatArray:
         """The vectors of these places."""
-        if self._watch:
-            self._watch.use_rows(places)
         return self.vectors[places]
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:

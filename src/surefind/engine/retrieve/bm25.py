@@ -33,7 +33,6 @@ class BM25(Stage):
     signal: ClassVar[Signal] = "sparse"
     runs_here: ClassVar[bool] = True
     at_once: ClassVar[bool] = True
-    blockwise: ClassVar[tuple[str, ...]] = ("docs.npy", "shapes.npy")
 
     k1: float = 1.5
     b: float = 0.75

@@ -33,7 +33,6 @@ class Dense(Stage):
     kind: ClassVar[str] = "retrieve"
     name: ClassVar[str] = "dense"
     signal: ClassVar[Signal] = "dense"
-    blockwise: ClassVar[tuple[str, ...]] = ("vectors.npy", "codes.npy")
 
     model: str = "minilm"
 

@@ -229,10 +229,6 @@ class Backend(Protocol):
         because no earlier index has them. They are read when they are used. Empty if the backend cannot tell."""
         ...
 
-    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
-        """Begins to check the indexes of a set, which `build` will use, while the writer reads files."""
-        ...
-
     def crowded(
         self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services
     ) -> list[Retriever]:

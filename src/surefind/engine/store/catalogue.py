@@ -14,15 +14,13 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Collection, Iterable
-from concurrent.futures import Future
 from pathlib import Path
 
 from surefind.base.errors import UsageError
-from surefind.base.running.workers import started
-from surefind.engine.store import lock, session
-from surefind.engine.store._database import NEVER, CatalogueRows
+from surefind.engine.store import lock
 from surefind.engine.store.checksums import set_digest
 from surefind.engine.store.connection import transaction
+from surefind.engine.store.database import NEVER, CatalogueFile
 from surefind.engine.store.lock import nothing_yet
 from surefind.engine.store.rows import Facts, FileRow, Generation, Member, NamedFile, ProblemRow, Source
 from surefind.engine.store.versions import LIVE, Versions
@@ -40,7 +38,7 @@ class Catalogue:
 
     def __init__(self, folder: Path, readonly: bool = False) -> None:
         self.path = folder / NAME
-        self.database = CatalogueRows(self.path, readonly)
+        self.database = CatalogueFile(self.path, readonly)
         self.versions = Versions(self.database)
 
     @property
@@ -59,45 +57,10 @@ class Catalogue:
         """Ends a session that wrote something. Moves what was written from SQLite's log into the file: SQLite ignores
         the rest of a log from the first damaged byte on, and an earlier state would come back. A failure is no error:
         everything is committed."""
-        if not self.db.total_changes:
-            return
-        with contextlib.suppress(OSError, sqlite3.Error):
-            self.database.count_session()
-            self.db.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
-            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            with session.in_turn(self.path.parent / session.NAME) as record:
-                record(self.database.counter("session"), self.database.counter("catalogue"))
-
-    def _check_session(self) -> None:
-        """Raises `DamagedError` if the catalogue is older than the last session that wrote to it."""
-        mark = self.path.parent / session.NAME
-        last, catalogue = session.recorded(mark)  # first: a writer may end its session meanwhile
-        if last and self.database.counter("catalogue") == catalogue:
-            self.database.check_session(last, mark)
-
-    def check_ahead(self) -> Future[None]:
-        """Begins to do what `check` does, in a thread with its own connection. Nobody may write meanwhile."""
-
-        def check() -> None:
-            other = Catalogue(self.path.parent, readonly=True)
-            try:
-                other.check()
-            finally:
-                other.close()
-
-        return started(check)
-
-    def check(self) -> None:
-        """Checks everything that a writer decides on: the definitions of the tables, every version, source, layout and
-        generation, and the sets of the kept generations. Raises `DamagedError`. Text and chunks are checked when they
-        are read."""
-        self.database.check_schema()
-        self.versions.check()
-        for table in ("sources", "layouts"):
-            for _ in self.database.every(table):
-                pass
-        for contents in {generation.contents for generation in self.generations()}:
-            self.versions.check_set(contents, self.versions.held(contents))
+        if self.db.total_changes:
+            with contextlib.suppress(OSError, sqlite3.Error):
+                self.db.execute(f"PRAGMA busy_timeout={_PATIENCE_MS}")
+                self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     # ------------------------------------------------------------ generations
 
@@ -107,8 +70,8 @@ class Catalogue:
 
     def generations(self) -> list[Generation]:
         """Returns the generations that are kept, oldest first."""
-        self._check_session()
-        return [Generation(*row[:-1]) for row in self.database.every("generations")]
+        columns = "number, created, documents, contents, author, reason"
+        return [Generation(*row) for row in self.db.execute(f"SELECT {columns} FROM generations ORDER BY number")]
 
     def current(self) -> Generation | None:
         """Returns the current generation; None before the first."""
@@ -243,7 +206,7 @@ class Catalogue:
         """Returns all sources. Fetched files lie beside the catalogue, and their path is stored relative to it, so that
         the folder can be moved."""
         folder = self.path.parent.resolve()
-        rows = self.database.every("sources")
+        rows = self.db.execute("SELECT id, root, name, origin, revision FROM sources ORDER BY id")
         return [
             Source(source_id, folder / root, name, origin, revision) for source_id, root, name, origin, revision in rows
         ]
@@ -322,5 +285,6 @@ class Catalogue:
     def problems(self, source: Source | None = None) -> list[ProblemRow]:
         """Returns the problems of a source, or of all sources, in order of path."""
         where, values = ("WHERE source = ?", (source.id,)) if source else ("", ())
-        rows = self.database.rows("problems", f"{where} ORDER BY path", values)
-        return [ProblemRow(path, reason, file or path, *attempt) for _, path, reason, file, *attempt in rows]
+        columns = "path, reason, file, size, mtime_ns, seen_ns, reader"
+        rows = self.db.execute(f"SELECT {columns} FROM problems {where} ORDER BY path", values)
+        return [ProblemRow(path, reason, file or path, *attempt) for path, reason, file, *attempt in rows]

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from surefind.base.errors import StoreError
 from surefind.base.text.blocks import line_mark, line_of
 from surefind.base.types import Chunk, Place
-from surefind.engine.store._database import CHUNK, TABLES, CatalogueRows
 from surefind.engine.store.checksums import checksum, chunk_digest
+from surefind.engine.store.database import CHUNK, VERSION, CatalogueFile
 from surefind.engine.store.rows import ChunkEntry, Member
 from surefind.engine.store.table import ChunkTable, Longs
 from surefind.engine.store.versions import LIVE, Versions, batched
@@ -31,13 +31,13 @@ Numbers = NDArray[np.int64]
 """A row for each chunk: (version, seq, id, start, end, start and end of the passage that a search returns)."""
 _CHUNK = ", ".join(f"c.{column}" for column in (*CHUNK, "checksum"))
 _NUMBERS = "c.version, c.seq, c.id, c.start, c.end, coalesce(c.parent_start, c.start), coalesce(c.parent_end, c.end)"
-_VERSION = ", ".join(f"v.{column}" for column in (*TABLES.columns["versions"], "checksum"))
+_VERSION = ", ".join(f"v.{column}" for column in (*VERSION, "digest"))
 
 
 class ChunkRows:
     """Reads and writes chunks, and records which indexes belong to which set."""
 
-    def __init__(self, database: CatalogueRows) -> None:
+    def __init__(self, database: CatalogueFile) -> None:
         self._database = database
         self._versions = Versions(database)
 
@@ -54,8 +54,8 @@ class ChunkRows:
 
     def layout_id(self, spec: str) -> int | None:
         """Returns the number of a layout; None if it has none."""
-        numbers = [row_id for row_id, known in self._database.every("layouts") if known == spec]
-        return numbers[0] if numbers else None
+        row = self._db.execute("SELECT id FROM layouts WHERE spec = ?", (spec,)).fetchone()
+        return int(row[0]) if row else None
 
     def uncut(self, layout: str, contents: int) -> list[int]:
         """Returns the versions of a set that have not been cut in this layout yet."""
@@ -79,7 +79,8 @@ class ChunkRows:
         digest = chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))
         self._db.execute("INSERT OR REPLACE INTO chunked VALUES (?, ?, ?)", (layout, version, digest))
         self._db.executemany(
-            f"INSERT OR REPLACE INTO chunks ({', '.join(CHUNK)}) VALUES ({','.join('?' * len(CHUNK))})", rows
+            f"INSERT OR REPLACE INTO chunks VALUES ({','.join('?' * len(CHUNK))}, ?)",
+            [(*row, checksum(*row)) for row in rows],
         )
 
     def delete(self, versions: Iterable[int]) -> None:
@@ -157,7 +158,7 @@ class ChunkRows:
 
     def _checked(self, row: Sequence[Any]) -> Sequence[Any]:
         """Returns a row of `chunks`, given with its checksum. Raises `DamagedError` if it does not match."""
-        if checksum("chunks", *row[:-1]) != row[-1]:
+        if checksum(*row[:-1]) != row[-1]:
             raise self.damaged(row[1])
         return row
 
@@ -208,7 +209,7 @@ class ChunkRows:
             )
             for row in found:
                 chunk, version = self._checked(row[: len(CHUNK) + 1]), row[len(CHUNK) + 1 :]
-                rows[chunk[1], chunk[2]] = _found(chunk, self._database.checked("versions", version))
+                rows[chunk[1], chunk[2]] = _found(chunk, self._versions.checked(version))
         lost = next((version for version, seq in wanted if (version, seq) not in rows), None)
         if lost is not None and self._is_held(lost):
             raise self.damaged(lost)
@@ -225,7 +226,7 @@ class ChunkRows:
 
     def source_names(self) -> dict[int, str]:
         """Returns the name of every source, by its number."""
-        return {row[0]: row[2] for row in self._database.every("sources")}
+        return dict(self._db.execute("SELECT id, name FROM sources"))
 
     def _is_held(self, version: int) -> bool:
         """Returns whether a set of documents holds a version, so that its chunks must exist."""
@@ -240,8 +241,7 @@ class ChunkRows:
 
     def indexes(self) -> list[tuple[str, int, str, str]]:
         """Returns (key, set, layout spec, index spec) of every index, newest set last."""
-        rows = self._database.rows("indexes", "ORDER BY contents")
-        return [(key, contents, layout, spec) for key, contents, layout, spec in rows]
+        return list(self._db.execute("SELECT key, contents, layout, spec FROM indexes ORDER BY contents"))
 
     def forget_later_indexes(self, contents: int) -> None:
         """Deletes the records of indexes of sets after this one, which was the last to be committed."""

@@ -1,8 +1,5 @@
-"""Opens SQLite files, which may be damaged, and lends connections to them to the threads that use them.
-
-Re-raises disk and SQLite errors with advice on how to recover.
-
-The version of a file on disk. Data read from a file stays valid as long as its version is the same.
+"""Opens SQLite files, which may be damaged, and lends connections to them to the threads that use them. Re-raises disk
+and SQLite errors with advice on how to recover.
 """
 
 from __future__ import annotations
@@ -12,7 +9,8 @@ import os
 import sqlite3
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +22,7 @@ from surefind.base.errors import (
     DeniedError,
     DiskFullError,
     LockedError,
+    NewerStoreError,
     SpecError,
     StoreError,
     choices,
@@ -31,7 +30,6 @@ from surefind.base.errors import (
     is_denied,
     is_full,
 )
-from surefind.engine.store.checksums import register
 
 BUSY_SECONDS = 30.0
 """Seconds that a statement waits for other processes."""
@@ -56,11 +54,9 @@ def connect(path: Path, mode: str = "", patience: float = BUSY_SECONDS) -> Conne
     """Opens a SQLite file, the only way to do so. Statements outside of a `transaction` are committed one by one.
     `mode` has options of SQLite, such as `mode=ro`."""
     where = f"file:{quote(str(path))}?{mode}" if mode else str(path)
-    db = sqlite3.connect(
+    return sqlite3.connect(
         where, timeout=patience, isolation_level=None, check_same_thread=False, uri=bool(mode), factory=Connection
     )
-    register(db)
-    return db
 
 
 def connect_to_read(path: Path) -> Connection:
@@ -84,6 +80,71 @@ def connect_to_read(path: Path) -> Connection:
 def version(db: sqlite3.Connection) -> int:
     """Returns the number of the format of a file; 0 before it has tables."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+@dataclass(frozen=True)
+class Format:
+    """The format of a file."""
+
+    version: int
+    """Stored as SQLite's `user_version`."""
+    statements: tuple[str, ...]
+    """What makes the tables of a new file."""
+
+
+def open_to_write(
+    path: Path, wanted: Format, shown: Path, patience: float = BUSY_SECONDS, pragmas: Sequence[str] = ()
+) -> Connection:
+    """Opens a file after making it, if it is new. Errors name it as `shown`."""
+    db = connect(path, patience=patience)
+    try:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", *pragmas):
+            db.execute(f"PRAGMA {pragma}")
+        _make(db, wanted, shown)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_empty(wanted: Format) -> Connection:
+    """Returns an empty file in memory."""
+    db = connect(MEMORY)
+    _make(db, wanted, Path())
+    return db
+
+
+def _make(db: sqlite3.Connection, wanted: Format, shown: Path) -> None:
+    """Makes the tables of a new file. Raises `StoreError` for a file of another format."""
+    stored = version(db)
+    if stored not in (0, wanted.version):
+        raise unreadable(shown, stored, wanted.version)
+    if stored == wanted.version:
+        return
+    with transaction(db):
+        if version(db) == 0:  # unless another process has just done it
+            for statement in wanted.statements:
+                db.execute(statement)
+            db.execute(f"PRAGMA user_version={wanted.version}")
+
+
+def unreadable(shown: Path, stored: int, wanted: int) -> StoreError:
+    """Returns the error for a file of a format that this release does not know."""
+    if stored > wanted:
+        return NewerStoreError(
+            f"{shown} was written by a newer Surefind (format {stored}, this one reads {wanted}). "
+            "Upgrade with: pip install -U surefind."
+        )
+    return StoreError(
+        f"{shown} was written before the first release of Surefind (format {stored}, this one reads {wanted}). Move it "
+        "away, and run the command again."
+    )
+
+
+def damaged_pages(db: sqlite3.Connection) -> Iterator[str]:
+    """Yields what SQLite finds in the pages of a file."""
+    messages = [row[0] for row in db.execute("PRAGMA quick_check(10)")]
+    yield from (text.replace("\n", " ") for text in messages if text != "ok")
 
 
 @contextlib.contextmanager

@@ -1,28 +1,31 @@
 """Indexes on disk: one folder each, named by a hash of what it was built from, written completely or not at all.
 
+A manifest lists the files of an index. Their sizes are compared when the index is opened. Their checksums are compared
+when it is merged into another one, by `surefind doctor`, and by a server in the background. A table, by which
+access is decided, is compared as a whole whenever it is opened.
+
 Finds the indexes that a retriever needs: its own, and those of the retrievers that it wraps or uses.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
 from surefind.base.abilities import declared
-from surefind.base.disk.blocks import MANIFEST, check_blocks, list_blocks
 from surefind.base.disk.sealed import check_files, list_files, read_sealed, write_sealed
 from surefind.base.errors import CorruptIndexError, SurefindError
 from surefind.base.protocols import Index, Retriever, Services
-from surefind.base.running.cores import usable_cores
-from surefind.base.running.workers import started
 
-FORMAT = 4
+FORMAT = 5
 """The format of the files. Increase it when the files change: an index of another format is never read or reused."""
+MANIFEST = "manifest.json"
+"""The file that lists the files of an index with their sizes and checksums."""
 TABLE = "table"
 """The spec under which a table of chunks is recorded."""
 PART = "part"
@@ -44,47 +47,27 @@ class IndexStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._known: set[str] = set()
-        """The keys whose files were found to be sound. A writer asks several times, and a large index takes seconds."""
-        self._ahead: dict[str, Future[bool]] = {}
-        """The keys whose files are being checked."""
+        """The keys whose checksums were compared and are right."""
 
     def has(self, key: str) -> bool:
         """Returns whether an index exists, without checking its files."""
         return (self.folder / key / MANIFEST).exists()
 
     def sound(self, key: str) -> bool:
-        """Returns whether an index exists and matches its checksums."""
-        if not self.has(key):
-            return False
-        if key not in self._known:
-            ahead = self._ahead.pop(key, None)
-            if not (ahead.result() if ahead else self._is_sound(key, usable_cores())):
-                return False
-            self._known.add(key)
-        return True
+        """Returns whether an index exists, with files of the right sizes."""
+        with contextlib.suppress(CorruptIndexError):
+            if self.has(key):
+                self._verify(key, sizes_alone=True)
+                return True
+        return False
 
-    def check_ahead(self, keys: Iterable[str]) -> None:
-        """Begins to check indexes, one after the other, while the caller goes on. `sound` waits for the result. The
-        small ones are first, so that a caller who needs one of them does not wait for all."""
-        unknown = sorted((key for key in keys if key not in self._known), key=self.size)
-        waiting: list[tuple[str, Future[bool]]] = [(key, Future()) for key in unknown]
-        self._ahead.update(waiting)
-
-        def check() -> None:
-            for key, result in waiting:
-                try:
-                    result.set_result(self._is_sound(key, max(1, usable_cores() - 1)))
-                except BaseException as error:  # whoever waits for the result gets the error
-                    result.set_exception(error)
-
-        started(check)
-
-    def _is_sound(self, key: str, threads: int) -> bool:
-        try:
-            self._verify(key, threads=threads)
-        except CorruptIndexError:
-            return False
-        return True
+    def intact(self, key: str) -> bool:
+        """Returns whether an index exists and matches its checksums. Each is read once."""
+        with contextlib.suppress(CorruptIndexError):
+            if self.has(key) and key not in self._known:
+                self._verify(key)
+                self._known.add(key)
+        return key in self._known
 
     def is_unfinished(self, key: str) -> bool:
         """Returns whether this is what is left of an index that was being written."""
@@ -92,7 +75,6 @@ class IndexStore:
 
     def _forget(self, key: str) -> None:
         self._known.discard(key)
-        self._ahead.pop(key, None)
 
     def save(self, key: str, made: Saving, spec: str) -> None:
         """Writes an index into a temporary folder, flushes and renames it: a crash leaves all of it or nothing."""
@@ -120,20 +102,18 @@ class IndexStore:
 
     def _write(self, folder: Path, made: Saving, spec: str) -> None:
         made.save(folder)
-        blocks = list_blocks(folder)
-        files = list_files(folder, blocks)
-        write_sealed(folder / MANIFEST, {"format": FORMAT, "spec": spec, "files": files, "blocks": blocks})
+        write_sealed(folder / MANIFEST, {"format": FORMAT, "spec": spec, "files": list_files(folder)})
         for path in (*folder.rglob("*"), folder):
             _flush(path)
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
-        """Checks and loads the index of a retriever. Large files that the index checks itself are left to it."""
-        return self.read(key, lambda folder: retriever.load(folder, services), declared(retriever).blockwise)
+        """Loads the index of a retriever, which checks what it relies on."""
+        return self.read(key, lambda folder: retriever.load(folder, services))
 
-    def read(self, key: str, load: Callable[[Path], Loaded], later: Collection[str] = ()) -> Loaded:
-        """Checks the folder of an index and returns what `load` reads from it. Raises `CorruptIndexError`. Of large
-        files in `later`, only the size is checked now."""
-        self._verify(key, later, usable_cores())
+    def read(self, key: str, load: Callable[[Path], Loaded], whole: bool = False) -> Loaded:
+        """Returns what `load` reads from the folder of an index, after checking the sizes of its files; if `whole`,
+        their checksums, too. Raises `CorruptIndexError`."""
+        self._verify(key, sizes_alone=not whole)
         try:
             return load(self.folder / key)
         except SurefindError:
@@ -141,15 +121,13 @@ class IndexStore:
         except Exception as error:  # just deleted, or made by hand: numpy and zipfile raise errors of their own
             raise CorruptIndexError(f"The index in {self.folder / key} cannot be read ({error}).") from error
 
-    def _verify(self, key: str, later: Collection[str] = (), threads: int = 1) -> None:
+    def _verify(self, key: str, sizes_alone: bool = False) -> None:
         folder = self.folder / key
         try:
             manifest = read_sealed(folder / MANIFEST)
             if manifest.get("format") != FORMAT:
                 raise CorruptIndexError(f"The index in {folder} was written by another release of Surefind.")
-            blocks = manifest["blocks"]
-            check_files(folder, manifest["files"], blocks)
-            check_blocks(folder, {name: sums for name, sums in blocks.items() if name not in later}, threads)
+            check_files(folder, manifest["files"], sizes_alone)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise CorruptIndexError(f"The index in {folder} cannot be read ({error}).") from error
 

@@ -74,16 +74,16 @@ class Parts:
         """Returns the keys of the parts of an index; none if it has none."""
         path = self.store.folder / key / PARTS
         try:
-            return [str(one) for one in json.loads(path.read_text(encoding="utf-8"))]
+            return [str(part) for part in json.loads(path.read_text(encoding="utf-8"))]
         except (OSError, ValueError, TypeError):  # it has none, or is damaged, which its checksum shows
             return []
 
     def has(self, key: str) -> bool:
-        """Returns whether an index exists, without checking its files."""
-        return self.store.has(key)
+        """Returns whether an index exists, with all its parts, without checking its files."""
+        return self.store.has(key) and all(map(self.store.has, self.keys(key)))
 
     def sound(self, key: str) -> bool:
-        """Returns whether an index and all its parts match their checksums."""
+        """Returns whether an index and all its parts exist, with files of the right sizes."""
         return self.store.sound(key) and all(map(self.store.sound, self.keys(key)))
 
     def size(self, key: str) -> int:
@@ -91,7 +91,7 @@ class Parts:
         return sum(map(self.store.size, [key, *self.keys(key)]))
 
     def load(self, key: str, retriever: Retriever, services: Services) -> Index:
-        """Checks and loads the index of a retriever. Raises `CorruptIndexError`."""
+        """Loads the index of a retriever. Raises `CorruptIndexError`."""
         if not (self.store.folder / key / PARTS).exists() or not implements(retriever, Growing):
             return self.store.load(key, retriever, services)
         pieces = self.store.read(key, self._pieces)
@@ -129,7 +129,7 @@ class Parts:
         every = np.arange(count)
         pieces = self.store.read(key, self._pieces)
         made = retriever.build(
-            chunks_at(every), services, self._reuse(pieces, every, count, retriever, services), progress
+            chunks_at(every), services, self._reuse(self._intact(pieces), every, count, retriever, services), progress
         )
         beside.save(_merged_key(key), made, retriever.index_spec(services))
 
@@ -160,8 +160,8 @@ class Parts:
 
     def left(self, key: str, count: int, origin: IntArray) -> list[StoredPart]:
         """Returns the sound parts of an earlier index of `count` chunks, with places in the new one. `origin` has the
-        earlier place of each chunk, or -1. An index without parts, or whose parts were merged, is one part; a damaged
-        part is deleted."""
+        earlier place of each chunk, or -1. An index without parts, or whose parts were merged, is one part; a part
+        with a file of the wrong size is deleted."""
         now = np.full(count, -1, np.int32)
         now[origin[origin >= 0]] = np.flatnonzero(origin >= 0)
         whole = _merged_key(key) if self.sound(_merged_key(key)) else key
@@ -191,7 +191,7 @@ class Parts:
         for piece in kept:
             covered[piece.places[piece.places >= 0]] = True
         others = np.flatnonzero(~covered)
-        merged = [piece for piece in pieces if piece not in kept]
+        merged = self._intact([piece for piece in pieces if piece not in kept])
         if len(others) or not kept:
             own = _part_key(key, others) if kept else key
             if self.keys(own) or not self.store.sound(own):  # an index of parts cannot be one of its own parts
@@ -200,8 +200,20 @@ class Parts:
                 self.store.save(own, made, retriever.index_spec(services))
             kept = [*kept, StoredPart(own, others.astype(np.int32))]
         if [piece.key for piece in kept] != [key]:
-            parts = [Part(self.store.load(part.key, retriever, services), part.places) for part in kept]
+            parts = []
+            for part in kept:
+                try:
+                    parts.append(Part(self.store.load(part.key, retriever, services), part.places))
+                except CorruptIndexError:  # its size is right, and its numbers are not: it is made again
+                    self.store.drop(part.key)
+                    rest = [piece for piece in pieces if piece.key != part.key]
+                    self.grow(key, count, rest, chunks_at, retriever, services, progress)
+                    return
             self.store.save(key, _Whole(kept, retriever.join(parts, services)), retriever.index_spec(services))
+
+    def _intact(self, pieces: Sequence[StoredPart]) -> list[StoredPart]:
+        """Returns the parts that match their checksums. The chunks of others are read again."""
+        return [piece for piece in pieces if self.store.intact(piece.key)]
 
     def _reuse(
         self, merged: Sequence[StoredPart], others: Longs, count: int, retriever: Growing, services: Services

@@ -8,12 +8,13 @@ import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from surefind.base.errors import StoreError
 from surefind.base.types import Document
-from surefind.engine.store._database import BLOCK, BLOCK_BITS, TABLES, CatalogueRows
-from surefind.engine.store.checksums import set_digest, text_checksum
+from surefind.engine.store.checksums import checksum, set_digest, text_checksum
+from surefind.engine.store.database import BLOCK, BLOCK_BITS, DIGESTED, VERSION, CatalogueFile
 from surefind.engine.store.rows import About, FileRow, Generation, Member, State, Version, document_of, groups_of
 
 Item = TypeVar("Item")
@@ -24,6 +25,9 @@ _OF_SET = f"FROM members m JOIN versions v ON v.row = m.version WHERE {LIVE} ORD
 _BLOCKS_A_STATEMENT = 500
 _LOST = "state = 'published' AND row NOT IN (SELECT version FROM members)"
 """The SQL condition that no set holds a version and that it is not retired."""
+_COLUMNS = ", ".join((*VERSION, "digest"))
+_digested = itemgetter(*map(VERSION.index, DIGESTED))
+_MEMBER = f"v.row, v.digest, {', '.join(f'v.{name}' for name in DIGESTED)}"
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 _ENDING = "ending"
 """The state of a retired version from its release to the commit."""
@@ -32,7 +36,7 @@ _ENDING = "ending"
 class Versions:
     """Reads and writes versions in the catalogue."""
 
-    def __init__(self, database: CatalogueRows) -> None:
+    def __init__(self, database: CatalogueFile) -> None:
         self._database = database
 
     @property
@@ -44,25 +48,23 @@ class Versions:
     def add(self, document: Document, content: str, file: Sequence[Any], contents: int, author: str = "") -> int:
         """Adds a version and returns its number. The set `contents` and later sets hold it. `file` is (source id, path,
         size, mtime_ns, seen_ns, sha256, reader)."""
+        source, path, *_ = file
+        metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
+        places = json.dumps(document.places, ensure_ascii=False)
+        about = content, document.title, document.format, metadata, json.dumps(document.acl), places, len(document.text)
+        created = time.strftime("%Y-%m-%dT%H:%M:%S%z")
         cursor = self._db.execute(
             "INSERT INTO versions (id, source, path, size, mtime_ns, seen_ns, sha256, reader, content, title, format, "
-            "metadata, acl, places, length, author, created) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                document.id, *file, content, document.title, document.format,
-                json.dumps(dict(document.metadata), ensure_ascii=False), json.dumps(document.acl),
-                json.dumps(document.places, ensure_ascii=False), len(document.text), author,
-                time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            ),
-        )  # fmt: skip
+            "metadata, acl, places, length, author, created, digest) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (document.id, *file, *about, author, created, checksum(document.id, source, path, *about)),
+        )
         version = int(cursor.lastrowid or 0)
-        text = document.text
+        starts = range(0, max(1, len(document.text)), BLOCK)
+        blocks = [((version << BLOCK_BITS) + i, document.text[at : at + BLOCK]) for i, at in enumerate(starts)]
         self._db.executemany(
-            "INSERT INTO texts (place, text) VALUES (?, ?)",
-            (
-                ((version << BLOCK_BITS) + number, text[at : at + BLOCK])
-                for number, at in enumerate(range(0, max(1, len(text)), BLOCK))
-            ),
+            "INSERT INTO texts (place, text, checksum) VALUES (?, ?, ?)",
+            [(place, text, text_checksum(place, text)) for place, text in blocks],
         )
         self.hold(version, contents)
         return version
@@ -94,10 +96,12 @@ class Versions:
 
     def set_file(self, version: int, file: Sequence[Any]) -> None:
         """Assigns a file to a version: (source id, path, size, mtime_ns, seen_ns, sha256, reader)."""
+        source, path, *_ = file
+        document_id, _, _, *about = _digested(self._row(version))
         self._db.execute(
-            "UPDATE versions SET (source, path, size, mtime_ns, seen_ns, sha256, reader) = (?, ?, ?, ?, ?, ?, ?) "
-            "WHERE row = ?",
-            (*file, version),
+            "UPDATE versions SET (source, path, size, mtime_ns, seen_ns, sha256, reader, digest) "
+            "= (?, ?, ?, ?, ?, ?, ?, ?) WHERE row = ?",
+            (*file, checksum(document_id, source, path, *about), version),
         )
 
     def touch(self, row: FileRow, size: int, mtime_ns: int, seen_ns: int) -> None:
@@ -147,56 +151,51 @@ class Versions:
         return [version for (version,) in rows]
 
     def members(self, contents: int) -> list[Member]:
-        """Returns the versions of a set, in order of document id. Each row is checked."""
-        columns = ", ".join(f"v.{column}" for column in TABLES.columns["versions"])
-        sealed_rows = self._db.execute(f"SELECT {columns}, v.checksum {_OF_SET}", {"s": contents})
-        rows = (self._database.checked("versions", sealed) for sealed in sealed_rows)
-        members = [
-            Member(row, document_id, content, path, metadata, groups_of(acl))
-            for row, document_id, _, path, *_, content, _, _, metadata, acl, _, _, _, _, _ in rows
-        ]
-        self.check_set(contents, [member.version for member in members])
-        return members
-
-    def checked_members(self, contents: int) -> list[Member]:
-        """As `members`, for a writer, which has checked all versions (`check`) and written the others itself."""
+        """Returns the versions of a set, in order of document id. Raises `DamagedError` if one of them is not what was
+        stored, or the set has others."""
         members = self._members(_OF_SET, {"s": contents})
         self.check_set(contents, [member.version for member in members])
         return members
 
     def members_of(self, versions: Sequence[int]) -> list[Member]:
-        """As `checked_members`, for versions that may be of different sets."""
+        """As `members`, for versions that may be of different sets."""
         rows = "FROM json_each(:rows) JOIN versions v ON v.row = json_each.value"
         members = self._members(rows, {"rows": json.dumps(list(versions))})
         return sorted(members, key=lambda member: member.document)  # with ORDER BY, SQLite reads every version
 
     def _members(self, of: str, values: Mapping[str, object]) -> list[Member]:
-        columns = "v.row, v.id, v.content, v.path, v.metadata, v.acl"
-        return [
-            Member(row, document_id, content, path, metadata, groups_of(acl) if acl != "[]" else ())
-            for row, document_id, content, path, metadata, acl in self._db.execute(f"SELECT {columns} {of}", values)
-        ]
+        members = []
+        for row, digest, *about in self._db.execute(f"SELECT {_MEMBER} {of}", values):
+            document_id, _, path, content, _, _, metadata, acl, _, _ = about
+            if checksum(*about) != digest:
+                raise self._differs(document_id)
+            members.append(Member(row, document_id, content, path, metadata, groups_of(acl) if acl != "[]" else ()))
+        return members
+
+    def checked(self, row: Sequence[Any]) -> tuple[Any, ...]:
+        """Returns a row of `versions`, given with its digest, without the digest. Raises `DamagedError` if it differs
+        from what was stored."""
+        *values, digest = row
+        if checksum(*_digested(values)) != digest:
+            raise self._differs(values[1])
+        return tuple(values)
+
+    def _differs(self, document_id: object) -> StoreError:
+        return self._database.damaged(f"the document {document_id!r} does not match its checksum")
+
+    def _rows(self, rest: str = "", values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Returns the rows that `rest` selects, such as `WHERE row = ?`, after checking them."""
+        return [self.checked(row) for row in self._db.execute(f"SELECT {_COLUMNS} FROM versions {rest}", values)]
 
     def digest(self, contents: int) -> int | None:
         """Returns the digest of a set of documents, as it was recorded when the set was committed; None before."""
-        rows = self._database.rows("generations", "WHERE contents = ? LIMIT 1", (contents,))
-        return int(rows[0][-1]) if rows else None
+        row = self._db.execute("SELECT digest FROM generations WHERE contents = ? LIMIT 1", (contents,)).fetchone()
+        return int(row[0]) if row else None
 
     def check_set(self, contents: int, versions: Sequence[int]) -> None:
         """Raises `DamagedError` if a committed set does not hold exactly these versions."""
         if self.digest(contents) not in (None, set_digest(versions)):
             raise self._database.damaged("the list of the documents of a generation does not match its checksum")
-
-    def check(self) -> None:
-        """Checks every version, and the index by which versions are found."""
-        self._database.check_every("versions")
-        lost = self._db.execute(
-            "SELECT count(*) != (SELECT count(*) FROM versions INDEXED BY versions_by_id) OR sum(NOT EXISTS ("
-            "SELECT 1 FROM versions i INDEXED BY versions_by_id WHERE i.id = v.id AND i.row = v.row)) "
-            "FROM versions v NOT INDEXED"
-        ).fetchone()[0]
-        if lost:
-            raise self._database.damaged("the index versions_by_id does not match its table")
 
     def of_no_source(self, contents: int) -> list[int]:
         """Returns the versions of a set whose source was removed; a rollback can bring such versions back. Source 0 is
@@ -235,20 +234,20 @@ class Versions:
         return document_of(row, self.text(version, 0, row[15]))
 
     def _row(self, version: int) -> tuple[Any, ...]:
-        rows = self._database.rows("versions", "WHERE row = ?", (version,))
+        rows = self._rows("WHERE row = ?", (version,))
         if not rows:
             if self._db.execute("SELECT 1 FROM members WHERE version = ?", (version,)).fetchone():
                 raise self._database.damaged(f"version {version} of a document is missing")
             raise StoreError(f"There is no version {version}. List the versions with: surefind history DOCUMENT.")
-        return tuple(rows[0])
+        return rows[0]
 
     def about(self, versions: Sequence[int]) -> list[About]:
         """Returns what a list shows of these versions, in their order. Versions that a writer has deleted are left
         out."""
-        names = {row[0]: row[2] for row in self._database.every("sources")}
+        names = dict(self._db.execute("SELECT id, name FROM sources"))
         by_version: dict[int, About] = {}
         for few in batched(versions, _BLOCKS_A_STATEMENT):
-            for row in self._database.rows("versions", f"WHERE row IN ({','.join('?' * len(few))})", few):
+            for row in self._rows(f"WHERE row IN ({','.join('?' * len(few))})", few):
                 number, document_id, source, path, *_, title, _, _, _, _, length, _, _, created = row
                 by_version[number] = About(document_id, number, title, names.get(source, ""), path, length, created)
         return [by_version[version] for version in versions if version in by_version]
@@ -294,26 +293,18 @@ class Versions:
         return by_version
 
     def history(self, document: str, generations: Sequence[Generation]) -> list[Version]:
-        """Returns the kept versions of a document, newest first. All versions are read, because only then a lost one is
-        noticed."""
-        return list(
-            self._versions([row for row in self._database.every("versions") if row[1] == document], generations)
-        )
-
-    def known_of(self, document: str, generations: Sequence[Generation]) -> list[Version]:
-        """Does what `history` does, and reads only the versions of the document: for pages, which must be fast."""
-        return list(
-            self._versions(self._database.rows("versions", "WHERE id = ? ORDER BY row", (document,)), generations)
-        )
+        """Returns the kept versions of a document, newest first."""
+        return list(self._versions(self._rows("WHERE id = ? ORDER BY row", (document,)), generations))
 
     def retired_of(self, document: str) -> Version | None:
         """Returns the last version of a document, if somebody retired it."""
-        rows = self._database.rows("versions", "WHERE id = ? AND state = 'retired' ORDER BY row", (document,))
+        rows = self._rows("WHERE id = ? AND state = 'retired' ORDER BY row", (document,))
         return next(self._versions(rows, ()), None)
 
     def in_state(self, states: Sequence[State], generations: Sequence[Generation]) -> list[Version]:
         """Returns the versions that are in one of these states, newest first."""
-        return list(self._versions([row for row in self._database.every("versions") if row[-3] in states], generations))
+        rows = self._rows(f"WHERE state IN ({','.join('?' * len(states))}) ORDER BY row", states)
+        return list(self._versions(rows, generations))
 
     def _versions(self, found: Sequence[tuple[Any, ...]], generations: Sequence[Generation]) -> Iterator[Version]:
         """Yields these rows as versions, the last one first."""

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Event
 
 from surefind.base.protocols import Retriever
 from surefind.engine.files.git import GitOrigin
-from surefind.engine.files.scan import Scanned
 from surefind.engine.store.rows import ProblemRow, Source
 from surefind.engine.write.intake import Intake, Problem, SyncReport
 from surefind.engine.write.sources import Sources
@@ -33,7 +32,6 @@ def sync(
     If the others take long, only the indexes of `first` are built, and the result `waits` for the others."""
     started = time.perf_counter()
     result = SyncReport()
-    scans = [] if paths or forget or origins else list(_scanned(writer))
     catalogue = writer.catalogue
     base = writer.begin()
     sources = Sources(catalogue, writer.reading, base, writer.files, writer.report)
@@ -42,7 +40,7 @@ def sync(
     orphans = catalogue.versions.of_no_source(base)
     catalogue.versions.release(orphans, base + 1)
     result.removed += len(orphans)
-    _take_in(writer, sources, base, paths, forget, origins, dropped, result, dict(scans))
+    _take_in(writer, sources, base, paths, forget, origins, dropped, result)
     changed = result.added + result.changed + result.removed
     contents = base + 1 if changed or not catalogue.generation() else catalogue.snapshot_id()
     for uncut in writer.cut(contents, skip=True):
@@ -97,10 +95,8 @@ def _take_in(
     origins: Sequence[GitOrigin],
     dropped: list[Source],
     result: SyncReport,
-    scans: Mapping[int, Scanned],
 ) -> None:
-    """Reads the sources that the sync is about. A sync that only forgets sources reads none. `scans` has what was found
-    in some of them, by the source's id."""
+    """Reads the sources that the sync is about. A sync that only forgets sources reads none."""
     if not (paths or origins) and forget:
         return
     intake = Intake(
@@ -109,21 +105,11 @@ def _take_in(
     )  # fmt: skip
     for source, below in sources.targets(paths, dropped) if paths or not origins else ():
         stale_for = sources.fetched_again(source)
-        scanned = scans.get(source.id) or intake.scan(source, below, sources.read_elsewhere(source, dropped))
+        scanned = intake.scan(source, below, sources.read_elsewhere(source, dropped))
         intake.take(source, below, result, scanned, stale_for)
     for origin in origins:
         fetched = sources.fetched(origin)
         intake.take(fetched, "", result, intake.scan(fetched))
-
-
-def _scanned(writer: Writer) -> Iterator[tuple[int, Scanned]]:
-    """Looks for files while the catalogue is being checked: in the folders, and not where a link may lead to another
-    source."""
-    if writer.files.follow_links == "anywhere":
-        return
-    for source in writer.unchecked.sources():
-        if not source.origin and source.root.exists():
-            yield source.id, Scanned.of(source.root, writer.files, writer.reading.find)
 
 
 _QUIET_MS = 300

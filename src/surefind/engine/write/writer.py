@@ -64,12 +64,10 @@ class Writer:
         report: OnProgress | None = None,
         gate: Callable[[Writer, int], None] | None = None,
         backend: Callable[[Catalogue], Backend] = LocalBackend,
-        uses: Sequence[Retriever] = (),
         author: str = "",
     ) -> None:
         """`gate` is called with each new set of documents before it is published, and raises an error to refuse it.
-        `backend` makes the backend that the chunks are written to. The indexes of the retrievers that the writer `uses`
-        are checked in the background from `begin` on."""
+        `backend` makes the backend that the chunks are written to."""
         self.data = data
         self.layout = layout
         self.services = services
@@ -79,23 +77,19 @@ class Writer:
         self.report: OnProgress = report or (lambda what, done, total: None)
         self.gate = gate
         self._make_backend = backend
-        self._uses = uses
         self.author = author
         self._stack = contextlib.ExitStack()
-        self.unchecked: Catalogue
-        """The catalogue while it is being checked: nothing may be written, and only rows that are checked when they are
-        read may be used."""
+        self.catalogue: Catalogue
+        self.backend: Backend
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             self.report = both(stack.enter_context(writer_lock(self.data)), self.report)
             stack.enter_context(collecting_seldom())
-            self.unchecked = Catalogue(self.data)
-            stack.callback(self.unchecked.close)
-            stack.callback(self.unchecked.end_session)
-            self._checked = self.unchecked.check_ahead()
-            stack.callback(self._checked.exception)  # it ends before the catalogue is closed
-            self._backend = self._make_backend(self.unchecked)
+            self.catalogue = Catalogue(self.data)
+            stack.callback(self.catalogue.close)
+            stack.callback(self.catalogue.end_session)
+            self.backend = self._make_backend(self.catalogue)
             stack.enter_context(self.reading)
             self._stack = stack.pop_all()
         return self
@@ -103,23 +97,11 @@ class Writer:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._stack.__exit__(kind, error, at)
 
-    @property
-    def catalogue(self) -> Catalogue:
-        """The catalogue, after all of it that a writer decides on was checked. Raises `DamagedError`."""
-        self._checked.result()
-        return self.unchecked
-
-    @property
-    def backend(self) -> Backend:
-        """The backend, as soon as the catalogue was checked."""
-        self._checked.result()
-        return self._backend
-
     # ------------------------------------------------------------ chunks and indexes
 
     def contents(self, number: int) -> Contents:
         """Returns the set with this number, as backends take it."""
-        members = partial(self.catalogue.versions.checked_members, number)
+        members = partial(self.catalogue.members, number)
         return Contents(number, members, self.catalogue.digest(number))
 
     def cut(self, contents: int, skip: bool = False) -> list[Uncut]:
@@ -195,10 +177,11 @@ class Writer:
     # ------------------------------------------------------------ generations
 
     def begin(self) -> int:
-        """Undoes the work of an interrupted writer. Returns the number of the set that new versions are added to."""
-        # Not sooner: with two cores, the check of the catalogue and the scan would wait for this one.
-        self.backend.check_ahead(self.catalogue.snapshot_id(), str(self.layout), self._uses, self.services)
+        """Undoes the work of an interrupted writer. Returns the number of the set to which new versions are added. The
+        set that readers see must not have lost documents, or the next one would lack them (`DamagedError`)."""
         self._undo()
+        current = self.catalogue.snapshot_id()
+        self.catalogue.versions.check_set(current, self.catalogue.versions.held(current))
         return self.catalogue.base()
 
     def pass_gate(self, contents: int) -> None:

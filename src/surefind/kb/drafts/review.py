@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from surefind.base.errors import ConflictError, NotFoundError, UsageError
-from surefind.engine.store.checked import CheckedRows
 from surefind.kb.drafts.store import Desk, authors_of, note, timestamp
 from surefind.kb.drafts.values import Comment, Draft, same_person
 
 _MAX_COMMENT_CHARS = 10_000
+_COMMENTS = "SELECT number, draft, revision, line, author, text, created, reply_to, resolved_by FROM comments"
 
 
 def comment(
@@ -28,51 +30,51 @@ def comment(
     lines = len(desk.revision(number, revision).text.splitlines()) if most is None else most
     if not 0 <= line <= lines:
         raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")
-    with desk.database.writing() as rows:
+    with desk.database.writing() as db:
         if reply_to is not None:
-            _comment(rows, number, reply_to)
-        cursor = rows.db.execute(
+            _comment(db, number, reply_to)
+        cursor = db.execute(
             "INSERT INTO comments (draft, revision, line, author, text, created, reply_to, resolved_by) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, '')",
             (number, revision, line, author, text, timestamp(), reply_to),
         )
         where = f"line {line}" if line else "the draft"
-        note(rows, number, author, f"commented on {where}", revision)
-        return _comment(rows, number, int(cursor.lastrowid or 0))
+        note(db, number, author, f"commented on {where}", revision)
+        return _comment(db, number, int(cursor.lastrowid or 0))
 
 
 def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
     """Marks a comment of a draft as resolved."""
-    with desk.database.writing() as rows:
-        comment_row = _comment(rows, number, comment)
+    with desk.database.writing() as db:
+        comment_row = _comment(db, number, comment)
         if not comment_row.resolved_by:
-            rows.db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
-            note(rows, number, who, f"resolved a comment of {comment_row.author}", comment_row.revision)
-        return _comment(rows, number, comment)
+            db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
+            note(db, number, who, f"resolved a comment of {comment_row.author}", comment_row.revision)
+        return _comment(db, number, comment)
 
 
 def comments(desk: Desk, number: int) -> list[Comment]:
     """Returns the comments on a draft, on all revisions, in the order in which they were made."""
-    with desk.database.reading() as rows:
-        return [Comment(*row) for row in rows.group("comments", number)]
+    with desk.database.reading() as db:
+        return [Comment(*row) for row in db.execute(f"{_COMMENTS} WHERE draft = ? ORDER BY number", (number,))]
 
 
-def _comment(rows: CheckedRows, draft: int, number: int) -> Comment:
-    row_found = next((row for row in rows.group("comments", draft) if row[0] == number), None)
-    if row_found is None:
+def _comment(db: sqlite3.Connection, draft: int, number: int) -> Comment:
+    row = db.execute(f"{_COMMENTS} WHERE draft = ? AND number = ?", (draft, number)).fetchone()
+    if row is None:
         raise NotFoundError(f"Draft {draft} has no comment {number}.")
-    return Comment(*row_found)
+    return Comment(*row)
 
 
 def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
     """Approves the newest revision of a draft in review. Raises `UsageError` if the reviewer wrote any revision of it,
     and `ConflictError` if there is a newer revision than the one that the reviewer read."""
-    with desk.database.writing() as rows:
-        draft = desk.open_draft(rows, number)
+    with desk.database.writing() as db:
+        draft = desk.open_draft(db, number)
         newest = draft.revision
         if not reviewer.strip():
             raise UsageError("An approval needs the name of the reviewer: set SUREFIND_AUTHOR.")
-        if any(same_person(reviewer, author) for author in authors_of(rows, number)):
+        if any(same_person(reviewer, author) for author in authors_of(db, number)):
             raise UsageError(
                 f"{reviewer} wrote a revision of draft {number}, and nobody approves their own text. Ask somebody else."
             )
@@ -86,10 +88,8 @@ def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
             )
         if any(same_person(reviewer, name) for name in draft.approvals):
             return
-        rows.db.execute(
-            "INSERT INTO approvals (draft, revision, reviewer) VALUES (?, ?, ?)", (number, revision, reviewer)
-        )
-        note(rows, number, reviewer, "approved", revision)
+        db.execute("INSERT INTO approvals (draft, revision, reviewer) VALUES (?, ?, ?)", (number, revision, reviewer))
+        note(db, number, reviewer, "approved", revision)
 
 
 def check_seen(draft: Draft, seen: int | None) -> None:

@@ -3,31 +3,28 @@ approvals.
 
 No update is lost: a save names the revision that was edited, and is refused if there is a newer one. Every revision is
 kept.
-
-The SQLite file of the desk.
-
-The rows of the desk. Their fields are the columns of its tables, in the order in which checksums take them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefind.base.errors import ConflictError, DamagedError, UsageError
-from surefind.engine.store.checked import CheckedRows, Format
-from surefind.engine.store.checked_file import CheckedFile, FileKind
-from surefind.engine.store.checksums import Tables
+from surefind.base.errors import ConflictError, UsageError
+from surefind.engine.store.checksums import checksum
+from surefind.engine.store.connection import Format
+from surefind.engine.store.shared_file import FileKind, SharedFile
 from surefind.kb.drafts.values import OPEN, Base, Draft, DraftState, Event, Revision
 
 
 class DraftRow(NamedTuple):
-    """A row of `drafts`."""
+    """A row of `drafts`: its columns in their order."""
 
     number: int
     document: str
@@ -45,7 +42,7 @@ class DraftRow(NamedTuple):
 
 
 class RevisionRow(NamedTuple):
-    """A row of `revisions`."""
+    """A row of `revisions`: its columns in their order, before their digest."""
 
     draft: int
     number: int
@@ -71,7 +68,7 @@ CREATE INDEX drafts_by_document ON drafts (document);
 CREATE TABLE revisions (
   draft INTEGER NOT NULL, number INTEGER NOT NULL, name TEXT NOT NULL, author TEXT NOT NULL, created TEXT NOT NULL,
   data TEXT NOT NULL, text TEXT NOT NULL, title TEXT NOT NULL, acl TEXT NOT NULL, length INTEGER NOT NULL,
-  PRIMARY KEY (draft, number)
+  digest INTEGER NOT NULL, PRIMARY KEY (draft, number)
 ) WITHOUT ROWID;
 CREATE TABLE blobs (sha256 TEXT PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE comments (
@@ -88,55 +85,39 @@ CREATE TABLE events (
 );
 CREATE INDEX events_by_draft ON events (draft);
 """
-"""`revisions.data`, `revisions.text` and `drafts.base_text` are keys of `blobs`, which
-need no other checksum."""
-TABLES = Tables(
-    columns={
-        "drafts": DraftRow._fields,
-        "revisions": RevisionRow._fields,
-        "comments": (
-            "number", "draft", "revision", "line", "author", "text", "created", "reply_to", "resolved_by",
-        ),
-        "approvals": ("draft", "revision", "reviewer"),
-        "events": ("number", "draft", "at", "who", "what", "revision"),
-        "counters": ("name", "value"),
-    },
-    keys={
-        "drafts": ("number",), "revisions": ("draft", "number"), "comments": ("number",),
-        "approvals": ("draft", "revision", "reviewer"), "events": ("number",), "counters": ("name",),
-    },
-    counted={
-        "drafts": "number", "revisions": "number", "comments": "number", "approvals": "revision", "events": "number",
-    },
-    groups={"drafts": "state", "revisions": "draft", "comments": "draft", "approvals": "draft", "events": "draft"},
-)  # fmt: skip
-FORMAT = Format(2, tuple(filter(str.strip, _TABLES.split(";"))), TABLES)
+"""`revisions.data`, `revisions.text` and `drafts.base_text` are keys of `blobs`: hashes of what these hold."""
+FORMAT = Format(3, tuple(filter(str.strip, _TABLES.split(";"))))
 
 
-def keep(rows: CheckedRows, data: bytes) -> str:
+def keep(db: sqlite3.Connection, data: bytes) -> str:
     """Stores bytes once and returns their key."""
     key = hashlib.sha256(data).hexdigest()
-    rows.db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (key, data))
+    db.execute("INSERT OR IGNORE INTO blobs VALUES (?, ?)", (key, data))
     return key
 
 
-def fetch(rows: CheckedRows, key: str) -> bytes:
+def fetch(db: sqlite3.Connection, key: str) -> bytes:
     """Returns stored bytes. Raises `DamagedError` if they are not what was stored."""
-    row: tuple[Any, ...] | None = rows.db.execute("SELECT data FROM blobs WHERE sha256 = ?", (key,)).fetchone()
+    row: tuple[Any, ...] | None = db.execute("SELECT data FROM blobs WHERE sha256 = ?", (key,)).fetchone()
     data = row[0] if row else None
     if not isinstance(data, bytes) or hashlib.sha256(data).hexdigest() != key:
-        raise rows.damaged("the text of a draft does not match its checksum")
+        raise sqlite3.DatabaseError("the text of a draft does not match its checksum")
     return data
 
 
-def _damaged_blobs(rows: CheckedRows) -> Iterator[str]:
-    for key, size in rows.db.execute("SELECT sha256, length(data) FROM blobs").fetchall():
+def _problems(db: sqlite3.Connection) -> Iterator[str]:
+    for row in db.execute("SELECT * FROM revisions").fetchall():
         try:
-            fetch(rows, key)
-        except DamagedError:
+            _revision_of(row)
+        except sqlite3.DatabaseError as error:
+            yield str(error)
+    for key, size in db.execute("SELECT sha256, length(data) FROM blobs").fetchall():
+        try:
+            fetch(db, key)
+        except sqlite3.DatabaseError:
             yield f"a file of {size} bytes does not match its checksum"
     wanted = "SELECT data FROM revisions UNION SELECT text FROM revisions UNION SELECT base_text FROM drafts"
-    lost = rows.db.execute(f"SELECT count(*) FROM ({wanted}) WHERE data NOT IN (SELECT sha256 FROM blobs)")
+    lost = db.execute(f"SELECT count(*) FROM ({wanted}) WHERE data NOT IN (SELECT sha256 FROM blobs)")
     if count := lost.fetchone()[0]:
         yield f"{count} files of drafts are missing"
 
@@ -146,8 +127,7 @@ DESK = FileKind(
     f"Restore the files {NAME}* from a backup, or move them away to begin with an empty desk: what is published is in "
     "the catalogue and is not affected.",
     FORMAT,
-    marked=True,
-    problems=_damaged_blobs,
+    problems=_problems,
 )
 
 
@@ -171,7 +151,7 @@ class Desk:
 
     def __init__(self, data: Path, needed: int = 1) -> None:
         """`needed` is the number of approvals after which a draft counts as approved; it may be changed later."""
-        self.database = CheckedFile(data / NAME, DESK)
+        self.database = SharedFile(data / NAME, DESK)
         self.needed = needed
 
     def close(self) -> None:
@@ -194,16 +174,16 @@ class Desk:
     ) -> Draft:
         """Adds a draft with its first revision. `keeps` says that it keeps the metadata of its document."""
         now = timestamp()
-        with self.database.writing() as rows:
-            cursor = rows.db.execute(
+        with self.database.writing() as db:
+            cursor = db.execute(
                 "INSERT INTO drafts (document, author, state, revision, keeps, base, base_content, base_text, created, "
                 "changed) VALUES (?, ?, 'draft', 1, ?, ?, ?, ?, ?, ?)",
-                (document, author, keeps, base.version, base.content, keep(rows, base.text.encode()), now, now),
+                (document, author, keeps, base.version, base.content, keep(db, base.text.encode()), now, now),
             )
             made = int(cursor.lastrowid or 0)
-            self._revise(rows, made, 1, content, author, now)
-            note(rows, made, author, what, 1)
-            return self._draft(rows, made)
+            self._revise(db, made, 1, content, author, now)
+            note(db, made, author, what, 1)
+            return self._draft(db, made)
 
     def save(
         self, number: int, edited: int, content: Content, author: str, base: Base | None = None, what: str = "saved"
@@ -211,10 +191,10 @@ class Desk:
         """Adds a revision to a draft, if `edited` is still its newest one. Else raises `ConflictError`: nothing is
         changed, and the error has what was to be saved. With `base`, the draft is from now on based on that version."""
         now = timestamp()
-        with self.database.writing() as rows:
-            draft = self.open_draft(rows, number)
+        with self.database.writing() as db:
+            draft = self.open_draft(db, number)
             if draft.revision != edited:
-                newer = self._revision(rows, number, draft.revision)
+                newer = self._revision(db, number, draft.revision)
                 raise ConflictError(
                     f"{newer.author or 'Somebody'} saved revision {newer.number} of draft {number} meanwhile, and you "
                     f"edited revision {edited}. Nothing is lost: put your changes into revision {newer.number} and "
@@ -222,164 +202,163 @@ class Desk:
                     newer.number,
                     content.data,
                 )
-            rows.db.execute(
+            db.execute(
                 "UPDATE drafts SET revision = ?, changed = ? WHERE number = ?", (draft.revision + 1, now, number)
             )
             if base is not None:
-                rows.db.execute(
+                db.execute(
                     "UPDATE drafts SET base = ?, base_content = ?, base_text = ? WHERE number = ?",
-                    (base.version, base.content, keep(rows, base.text.encode()), number),
+                    (base.version, base.content, keep(db, base.text.encode()), number),
                 )
-            self._revise(rows, number, draft.revision + 1, content, author, now)
-            note(rows, number, author, what, draft.revision + 1)
-            return self._draft(rows, number)
+            self._revise(db, number, draft.revision + 1, content, author, now)
+            note(db, number, author, what, draft.revision + 1)
+            return self._draft(db, number)
 
     def set_state(self, number: int, state: DraftState, who: str, what: str) -> Draft:
         """Sets the state of a draft that is not published yet. A draft that is handed back loses its approvals."""
-        with self.database.writing() as rows:
-            draft = self.open_draft(rows, number)
+        with self.database.writing() as db:
+            draft = self.open_draft(db, number)
             if state == "draft":
-                rows.db.execute("DELETE FROM approvals WHERE draft = ?", (number,))
+                db.execute("DELETE FROM approvals WHERE draft = ?", (number,))
             if draft.state != state:
-                rows.db.execute(
-                    "UPDATE drafts SET state = ?, changed = ? WHERE number = ?", (state, timestamp(), number)
-                )
-                note(rows, number, who, what, draft.revision)
-            return self._draft(rows, number)
+                db.execute("UPDATE drafts SET state = ?, changed = ? WHERE number = ?", (state, timestamp(), number))
+                note(db, number, who, what, draft.revision)
+            return self._draft(db, number)
 
     def published(self, number: int, revision: int, base: Base, generation: int, who: str, more: str = "") -> Draft:
         """Records that a revision was published. If somebody saved a newer one meanwhile, the draft stays open, and is
         from now on based on what was published."""
-        with self.database.writing() as rows:
-            draft = self._draft(rows, number)
+        with self.database.writing() as db:
+            draft = self._draft(db, number)
             if draft.revision == revision:
-                rows.db.execute(
+                db.execute(
                     "UPDATE drafts SET state = 'published', version = ?, generation = ?, changed = ? WHERE number = ?",
                     (base.version, generation, timestamp(), number),
                 )
             else:
-                rows.db.execute(
+                db.execute(
                     "UPDATE drafts SET base = ?, base_content = ?, base_text = ? WHERE number = ?",
-                    (base.version, base.content, keep(rows, base.text.encode()), number),
+                    (base.version, base.content, keep(db, base.text.encode()), number),
                 )
-            approved = self._approvals(rows, number, revision)
+            approved = self._approvals(db, number, revision)
             by = f", approved by {', '.join(approved)}" if approved else ""
-            note(rows, number, who, f"published revision {revision} in generation {generation}{by}{more}", revision)
-            return self._draft(rows, number)
+            note(db, number, who, f"published revision {revision} in generation {generation}{by}{more}", revision)
+            return self._draft(db, number)
 
     def record(self, number: int, who: str, what: str) -> None:
         """Adds an event to a draft."""
-        with self.database.writing() as rows:
-            note(rows, number, who, what, self._draft(rows, number).revision)
+        with self.database.writing() as db:
+            note(db, number, who, what, self._draft(db, number).revision)
 
     # ------------------------------------------------------------ reading
 
     def waiting(self, document: str | None = None) -> list[Draft]:
         """Returns the drafts that wait to be published, newest first: all, or those of a document."""
-        with self.database.reading() as rows:
-            drafts = self._in_state(rows, *_WAITING)
+        with self.database.reading() as db:
+            drafts = self._in_state(db, *_WAITING)
             wanted = (row for row in drafts if document in (None, row.document))
-            return [self._shown(rows, row) for row in sorted(wanted, reverse=True)]
+            return [self._shown(db, row) for row in sorted(wanted, reverse=True)]
 
     def recent(self, most: int) -> list[Draft]:
         """Returns the drafts that were published last, the newest first."""
-        with self.database.reading() as rows:
-            drafts = self._in_state(rows, "published")
+        with self.database.reading() as db:
+            drafts = self._in_state(db, "published")
             drafts.sort(key=lambda row: (row.changed, row.number), reverse=True)
-            return [self._shown(rows, row) for row in drafts[:most]]
+            return [self._shown(db, row) for row in drafts[:most]]
 
     def count(self) -> int:
         """Returns how many drafts wait to be published."""
-        with self.database.reading() as rows:
-            return len(self._in_state(rows, *_WAITING))
+        with self.database.reading() as db:
+            return len(self._in_state(db, *_WAITING))
 
     def get(self, number: int) -> Draft:
         """Returns a draft in any state. Raises `UsageError` if there is none with this number."""
-        with self.database.reading() as rows:
-            return self._draft(rows, number)
+        with self.database.reading() as db:
+            return self._draft(db, number)
 
     def revision(self, number: int, revision: int | None = None) -> Revision:
         """Returns a revision of a draft, by default the newest."""
-        with self.database.reading() as rows:
-            return self._revision(rows, number, revision or self._draft(rows, number).revision)
+        with self.database.reading() as db:
+            return self._revision(db, number, revision or self._draft(db, number).revision)
 
     def authors(self, number: int) -> list[str]:
         """Returns who wrote a revision of a draft, each once, the first author first."""
-        with self.database.reading() as rows:
-            return authors_of(rows, number)
+        with self.database.reading() as db:
+            return authors_of(db, number)
 
     def all_authors(self) -> dict[int, set[str]]:
         """Returns who wrote a revision of each draft that waits to be published, by the number of the draft."""
-        with self.database.reading() as rows:
-            waiting = self._in_state(rows, *_WAITING)
-            return {row.number: set(authors_of(rows, row.number)) for row in waiting}
+        with self.database.reading() as db:
+            waiting = self._in_state(db, *_WAITING)
+            return {row.number: set(authors_of(db, row.number)) for row in waiting}
 
     def base(self, number: int) -> Base:
         """Returns the published version that a draft was made from."""
-        with self.database.reading() as rows:
-            row = self._known(rows, number)
-            return Base(row.base, row.base_content, fetch(rows, row.base_text).decode())
+        with self.database.reading() as db:
+            row = self._known(db, number)
+            return Base(row.base, row.base_content, fetch(db, row.base_text).decode())
 
     def signed(self, number: int, revision: int | None = None) -> tuple[str, tuple[str, ...]]:
         """Returns who wrote a revision of a draft, by default the newest, and its access list."""
-        with self.database.reading() as rows:
-            row = self._revision_row(rows, number, revision or self._draft(rows, number).revision)
+        with self.database.reading() as db:
+            row = self._revision_row(db, number, revision or self._draft(db, number).revision)
             return row.author, tuple(json.loads(row.acl))
 
     def keeps(self, number: int) -> bool:
         """Returns whether a draft keeps the metadata of its document."""
-        with self.database.reading() as rows:
-            return bool(self._known(rows, number).keeps)
+        with self.database.reading() as db:
+            return bool(self._known(db, number).keeps)
 
     def events(self, number: int) -> list[Event]:
         """Returns what happened to a draft, in order."""
-        with self.database.reading() as rows:
-            return [Event(at, who, what, revision) for _, _, at, who, what, revision in rows.group("events", number)]
+        with self.database.reading() as db:
+            columns, of_draft = "at, who, what, revision", "WHERE draft = ? ORDER BY number"
+            return [Event(*row) for row in db.execute(f"SELECT {columns} FROM events {of_draft}", (number,))]
 
     def file_of(self, version: int) -> tuple[str, bytes] | None:
         """Returns the name and the bytes of the file that a version was published from; None if it was not published
         here."""
-        with self.database.reading() as rows:
-            row_found = next((row for row in self._in_state(rows, "published") if row.version == version), None)
+        with self.database.reading() as db:
+            row_found = next((row for row in self._in_state(db, "published") if row.version == version), None)
             if row_found is None:
                 return None
-            revision = self._revision_row(rows, row_found.number, row_found.revision)
-            return revision.name, fetch(rows, revision.data)
+            revision = self._revision_row(db, row_found.number, row_found.revision)
+            return revision.name, fetch(db, revision.data)
 
     def published_files(self, document: str) -> Iterator[bytes]:
         """Yields what was written to the file of a document when drafts of it were published: the file of the draft, or
         its text with its metadata."""
-        with self.database.reading() as rows:
-            for row in self._in_state(rows, "published"):
+        with self.database.reading() as db:
+            for row in self._in_state(db, "published"):
                 if row.document == document:
-                    revision = self._revision_row(rows, row.number, row.revision)
-                    yield fetch(rows, revision.data)
-                    yield fetch(rows, revision.text)
+                    revision = self._revision_row(db, row.number, row.revision)
+                    yield fetch(db, revision.data)
+                    yield fetch(db, revision.text)
 
-    # ------------------------------------------------------------ rows
+    # ------------------------------------------------------------ tables
 
-    def _revise(self, rows: CheckedRows, number: int, revision: int, content: Content, author: str, now: str) -> None:
-        rows.db.execute(
-            f"INSERT INTO revisions ({', '.join(RevisionRow._fields)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                number, revision, content.name, author, now, keep(rows, content.data),
-                keep(rows, content.text.encode()), content.title, json.dumps(content.acl), content.length,
-            ),
+    def _revise(
+        self, db: sqlite3.Connection, number: int, revision: int, content: Content, author: str, now: str
+    ) -> None:
+        row = RevisionRow(
+            number, revision, content.name, author, now, keep(db, content.data), keep(db, content.text.encode()),
+            content.title, json.dumps(content.acl), content.length,
         )  # fmt: skip
+        db.execute("INSERT INTO revisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
 
-    def open_draft(self, rows: CheckedRows, number: int) -> Draft:
+    def open_draft(self, db: sqlite3.Connection, number: int) -> Draft:
         """Returns a draft that is not published yet; raises `UsageError` if there is none with this number."""
-        draft = self._draft(rows, number)
+        draft = self._draft(db, number)
         if draft.state in OPEN:
             return draft
         raise no_draft(number)
 
-    def _draft(self, rows: CheckedRows, number: int) -> Draft:
-        return self._shown(rows, self._known(rows, number))
+    def _draft(self, db: sqlite3.Connection, number: int) -> Draft:
+        return self._shown(db, self._known(db, number))
 
-    def _shown(self, rows: CheckedRows, row: DraftRow) -> Draft:
-        newest = self._revision_row(rows, row.number, row.revision)
-        approvals, state = self._approvals(rows, row.number, row.revision), row.state
+    def _shown(self, db: sqlite3.Connection, row: DraftRow) -> Draft:
+        newest = self._revision_row(db, row.number, row.revision)
+        approvals, state = self._approvals(db, row.number, row.revision), row.state
         if state in OPEN and len(approvals) >= max(1, self.needed):
             state = "approved"
         return Draft(
@@ -387,38 +366,47 @@ class Desk:
             approvals, row.created, row.changed, row.generation,
         )  # fmt: skip
 
-    def _approvals(self, rows: CheckedRows, number: int, revision: int) -> tuple[str, ...]:
-        return tuple(who for _, approved, who in rows.group("approvals", number) if approved == revision)
+    def _approvals(self, db: sqlite3.Connection, number: int, revision: int) -> tuple[str, ...]:
+        approvals = "SELECT reviewer FROM approvals WHERE (draft, revision) = (?, ?) ORDER BY reviewer"
+        return tuple(who for (who,) in db.execute(approvals, (number, revision)))
 
-    def _revision(self, rows: CheckedRows, number: int, revision: int) -> Revision:
-        row = self._revision_row(rows, number, revision)
+    def _revision(self, db: sqlite3.Connection, number: int, revision: int) -> Revision:
+        row = self._revision_row(db, number, revision)
         return Revision(
-            number, revision, row.name, row.author, row.created, fetch(rows, row.data), fetch(rows, row.text).decode(),
+            number, revision, row.name, row.author, row.created, fetch(db, row.data), fetch(db, row.text).decode(),
             row.title, tuple(json.loads(row.acl)),
         )  # fmt: skip
 
-    def _revision_row(self, rows: CheckedRows, number: int, revision: int) -> RevisionRow:
-        sealed = rows.rows("revisions", "WHERE draft = ? AND number = ?", (number, revision))
-        if sealed:
-            return RevisionRow(*sealed[0])
-        rows.group("revisions", number)  # it may be lost
+    def _revision_row(self, db: sqlite3.Connection, number: int, revision: int) -> RevisionRow:
+        row = db.execute("SELECT * FROM revisions WHERE draft = ? AND number = ?", (number, revision)).fetchone()
+        if row:
+            return _revision_of(row)
+        if (draft := self._row(db, number)) and 0 < revision <= draft.revision:
+            raise sqlite3.DatabaseError(f"revision {revision} of draft {number} is missing")
         raise UsageError(f"Draft {number} has no revision {revision}.")
 
-    def _in_state(self, rows: CheckedRows, *states: str) -> list[DraftRow]:
-        return [DraftRow(*row) for state in states for row in rows.group("drafts", state)]
+    def _in_state(self, db: sqlite3.Connection, *states: str) -> list[DraftRow]:
+        marks = ",".join("?" * len(states))
+        return [DraftRow(*row) for row in db.execute(f"SELECT * FROM drafts WHERE state IN ({marks})", states)]
 
-    def _known(self, rows: CheckedRows, number: int) -> DraftRow:
-        row = self._row(rows, number)
+    def _known(self, db: sqlite3.Connection, number: int) -> DraftRow:
+        row = self._row(db, number)
         if row is None:
             raise no_draft(number)
         return row
 
-    def _row(self, rows: CheckedRows, number: int) -> DraftRow | None:
-        sealed = rows.rows("drafts", "WHERE number = ?", (number,))
-        if sealed:
-            return DraftRow(*sealed[0])
-        rows.check_groups("drafts")  # it may be lost
-        return None
+    def _row(self, db: sqlite3.Connection, number: int) -> DraftRow | None:
+        row = db.execute("SELECT * FROM drafts WHERE number = ?", (number,)).fetchone()
+        return DraftRow(*row) if row else None
+
+
+def _revision_of(row: Sequence[Any]) -> RevisionRow:
+    """Returns a row of `revisions`, given with its digest. Raises `sqlite3.DatabaseError` if it is not what was
+    stored."""
+    *values, digest = row
+    if checksum(*values) != digest:
+        raise sqlite3.DatabaseError(f"revision {values[1]} of draft {values[0]} does not match its checksum")
+    return RevisionRow(*values)
 
 
 def no_draft(number: int, state: str = "") -> UsageError:
@@ -427,17 +415,17 @@ def no_draft(number: int, state: str = "") -> UsageError:
     return UsageError(f"There is no open draft {number}.{about} List the drafts with: surefind draft list.")
 
 
-def note(rows: CheckedRows, number: int, who: str, what: str, revision: int) -> None:
+def note(db: sqlite3.Connection, number: int, who: str, what: str, revision: int) -> None:
     """Adds an event, in the transaction of what it describes."""
-    rows.db.execute(
+    db.execute(
         "INSERT INTO events (draft, at, who, what, revision) VALUES (?, ?, ?, ?, ?)",
         (number, timestamp(), who, what, revision),
     )
 
 
-def authors_of(rows: CheckedRows, number: int) -> list[str]:
-    revisions = (RevisionRow(*row) for row in rows.group("revisions", number))
-    return list(dict.fromkeys(row.author for row in revisions))
+def authors_of(db: sqlite3.Connection, number: int) -> list[str]:
+    revisions = db.execute("SELECT author FROM revisions WHERE draft = ? ORDER BY number", (number,))
+    return list(dict.fromkeys(author for (author,) in revisions))
 
 
 def timestamp() -> str:

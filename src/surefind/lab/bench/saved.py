@@ -12,15 +12,19 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from surefind.base.disk.sealed import Record, from_json, read_sealed, to_json, write_sealed
 from surefind.base.errors import ReportVersionError, SpecError, UsageError
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.write.layout import Layout
-from surefind.lab.bench.answers import AnswersReport
+from surefind.kb import KnowledgeBase
+from surefind.kb.integrity import RepairedError, check_all, listed
+from surefind.lab.bench.answers import ANSWERS_FILE, AnswersReport, read_answers
 from surefind.lab.bench.plan import Contender, label
 from surefind.lab.bench.report import FORMAT, BenchReport, ExamFacts, QuotedChunk, ReportRow, RerankChange
+from surefind.lab.bench.reranking import RunCache
 
 REPORTS = "reports"
 """The folder of the reports, in the data folder of a knowledge base."""
@@ -243,3 +247,22 @@ def _step(step: RerankChange, asked: Collection[str], titles: Collection[str]) -
 def _known(top: tuple[str, str], titles: Collection[str]) -> tuple[str, str]:
     before, after = (title if title in titles else "" for title in top)
     return before, after
+
+
+def check_reports(kb: KnowledgeBase) -> str:
+    """Reads all reports and cached runs, for `surefind doctor`. Returns what was checked; raises an error if something
+    is damaged."""
+    paths = sorted((kb.data / REPORTS).glob(f"*/{REPORT_FILE}"))
+    answers = sorted((kb.data / REPORTS).glob(f"*/{ANSWERS_FILE}"))
+    check_all(
+        [*(partial(read_report, path.parent) for path in paths), *(partial(read_answers, path) for path in answers)]
+    )
+    runs = 0
+    for cache in (RunCache(kb.data / "runs"), RunCache(kb.data / "studies" / "stages")):
+        files = [path for path in sorted(cache.folder.glob("[!.]*")) if path.suffix in (".npz", ".json")]
+        kept = [(path, cache.rankings if path.suffix == ".npz" else cache.data) for path in files]
+        broken = listed(path.name for path, read in kept if read(path.stem) is None)
+        if broken:
+            raise RepairedError(f"damaged in {cache.folder}: {broken}. The next run computes them again.")
+        runs += len(kept)
+    return f"{len(paths) + len(answers)} reports and {runs} cached runs match their checksums"

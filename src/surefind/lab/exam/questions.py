@@ -5,7 +5,7 @@
     labels       which of these passages a judge finds relevant to a question, best first
     feedback     thumbs and clicks on hits, as they came
 
-Every change is saved at once, every row has a checksum, and lost rows show. The versions of an exam, which are made of
+Every change is saved at once. The versions of an exam, which are made of
 these, are files of their own (`store.ExamStore`). The queries of searches have a log of their own (`kb.queries`),
 which may be deleted at any time; judgments may not.
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,9 +25,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surefind.base.text.words import fold
-from surefind.engine.store.checked import CheckedRows, Format
-from surefind.engine.store.checked_file import CheckedFile, FileKind
-from surefind.engine.store.checksums import Tables
+from surefind.engine.store.connection import Format
+from surefind.engine.store.shared_file import FileKind, SharedFile
 
 NAME = "questions.db"
 _COLUMNS = {
@@ -34,29 +34,20 @@ _COLUMNS = {
     "pools": ("id", "exam", "corpus", "configurations", "questions"),
     "labels": ("id", "exam", "judge", "query", "passages"),
     "feedback": ("id", "at", "query", "document", "first", "last", "kind", "caller"),
-    "counters": ("name", "value"),
 }
 _UNIQUE = {"candidates": "exam, key", "pools": "exam", "labels": "exam, judge, query", "feedback": "id"}
-TABLES = Tables(
-    columns=_COLUMNS,
-    keys={**dict.fromkeys(_UNIQUE, ("id",)), "counters": ("name",)},
-    counted=dict.fromkeys(_UNIQUE, "id"),
-    groups=dict.fromkeys(("candidates", "pools", "labels"), "exam"),
-)
 FORMAT = Format(
-    1,
+    2,
     tuple(
         f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(_COLUMNS[table][1:])}, UNIQUE ({unique}))"
         for table, unique in _UNIQUE.items()
     ),
-    TABLES,
 )
 _KIND = FileKind(
     "The file of questions and judgments",
     f"Restore the files {NAME}* from a backup, or move them away to begin without collected questions, labels and "
     "feedback: exams that were made of them are not affected.",
     FORMAT,
-    marked=True,
 )
 
 
@@ -74,8 +65,8 @@ class Questions:
 
     def put_candidates(self, exam: str, rows: Iterable[Sequence[Any]]) -> None:
         """Adds candidates, or changes those with the same key."""
-        with self._writing() as file:
-            file.db.executemany(
+        with self._writing() as db:
+            db.executemany(
                 "INSERT INTO candidates (exam, key, text, source, asked, verdict) VALUES (?, ?, ?, ?, ?, ?) "
                 "ON CONFLICT (exam, key) DO UPDATE SET asked = excluded.asked, verdict = excluded.verdict",
                 [(exam, *row) for row in rows],
@@ -92,17 +83,17 @@ class Questions:
         self, exam: str, corpus: str, configurations: Sequence[str], questions: Sequence[Mapping[str, Any]]
     ) -> None:
         made = json.dumps(list(configurations)), json.dumps(list(questions), ensure_ascii=False)
-        with self._writing() as file:
-            file.db.execute("DELETE FROM pools WHERE exam = ?", (exam,))
-            file.db.execute(
+        with self._writing() as db:
+            db.execute("DELETE FROM pools WHERE exam = ?", (exam,))
+            db.execute(
                 "INSERT INTO pools (exam, corpus, configurations, questions) VALUES (?, ?, ?, ?)", (exam, corpus, *made)
             )
 
     def change_pool(self, exam: str, questions: Sequence[Mapping[str, Any]]) -> None:
         """Replaces the questions of a pool, with their passages."""
         made = json.dumps(list(questions), ensure_ascii=False)
-        with self._writing() as file:
-            file.db.execute("UPDATE pools SET questions = ? WHERE exam = ?", (made, exam))
+        with self._writing() as db:
+            db.execute("UPDATE pools SET questions = ? WHERE exam = ?", (made, exam))
 
     def labels(self, exam: str) -> dict[str, dict[str, list[Any]]]:
         """Returns the labels of each judge: question -> numbers of passages, in order or in a list without one."""
@@ -113,10 +104,10 @@ class Questions:
 
     def put_label(self, exam: str, judge: str, query: str, passages: Sequence[Any] | None) -> None:
         """Stores a label; None takes it back."""
-        with self._writing() as file:
-            file.db.execute("DELETE FROM labels WHERE (exam, judge, query) = (?, ?, ?)", (exam, judge, query))
+        with self._writing() as db:
+            db.execute("DELETE FROM labels WHERE (exam, judge, query) = (?, ?, ?)", (exam, judge, query))
             if passages is not None:
-                file.db.execute(
+                db.execute(
                     "INSERT INTO labels (exam, judge, query, passages) VALUES (?, ?, ?, ?)",
                     (exam, judge, query, json.dumps(list(passages))),
                 )
@@ -125,48 +116,49 @@ class Questions:
 
     def add_feedback(self, *row: Any) -> None:
         """Keeps (at, query, document, start, end, kind, caller)."""
-        with self._writing() as file:
+        with self._writing() as db:
             columns = ", ".join(_COLUMNS["feedback"][1:])
-            file.db.execute(f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            db.execute(f"INSERT INTO feedback ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def feedback(self) -> list[tuple[Any, ...]]:
         """Returns all feedback, oldest first."""
-        with self._reading() as file:
-            return [row[1:] for row in file.every("feedback")]
+        with self._reading() as db:
+            columns = ", ".join(_COLUMNS["feedback"][1:])
+            return db.execute(f"SELECT {columns} FROM feedback ORDER BY id").fetchall()
 
     # ------------------------------------------------------------ all of it
 
     def exams(self) -> list[str]:
         """Returns the names that have candidates or a pool."""
-        with self._reading() as file:
-            rows = file.db.execute("SELECT exam FROM candidates UNION SELECT exam FROM pools ORDER BY exam")
+        with self._reading() as db:
+            rows = db.execute("SELECT exam FROM candidates UNION SELECT exam FROM pools ORDER BY exam")
             return [name for (name,) in rows.fetchall()]
 
     def forget(self, exam: str) -> None:
         """Deletes the candidates, the pool and the labels of an exam."""
         if self.path.exists():
-            with self._writing() as file:
-                for table in TABLES.groups:
-                    file.db.execute(f"DELETE FROM {table} WHERE exam = ?", (exam,))
+            with self._writing() as db:
+                for table in ("candidates", "pools", "labels"):
+                    db.execute(f"DELETE FROM {table} WHERE exam = ?", (exam,))
 
     def problems(self) -> list[str]:
         """Returns what is damaged, for `surefind doctor`."""
-        with contextlib.closing(CheckedFile(self.path, _KIND)) as file:
+        with contextlib.closing(SharedFile(self.path, _KIND)) as file:
             return [str(file.damaged(what)) for what in file.problems()]
 
     def _group(self, table: str, exam: str) -> list[tuple[Any, ...]]:
-        with self._reading() as file:
-            return file.group(table, exam)
+        with self._reading() as db:
+            return db.execute(f"SELECT * FROM {table} WHERE exam = ? ORDER BY id", (exam,)).fetchall()
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[CheckedRows]:
-        with contextlib.closing(CheckedFile(self.path, _KIND)) as file, file.reading() as rows:
-            yield rows
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(SharedFile(self.path, _KIND)) as file, file.reading() as db:
+            yield db
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[CheckedRows]:
-        with contextlib.closing(CheckedFile(self.path, _KIND)) as file, file.writing() as rows:
-            yield rows
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with contextlib.closing(SharedFile(self.path, _KIND)) as file, file.writing() as db:
+            yield db
 
 
 Verdict = Literal["", "none", "rejected"]

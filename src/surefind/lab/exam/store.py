@@ -7,12 +7,14 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefind.base.disk.folders import private_folder
 from surefind.base.disk.sealed import sealed, unsealed, write_file
 from surefind.base.errors import ExamError, choices
+from surefind.kb import KnowledgeBase
 from surefind.lab.exam.model import Exam, query_from_json, query_to_json
 from surefind.lab.exam.questions import Candidates, Questions
 
@@ -145,3 +147,17 @@ def _read(path: Path) -> Exam:
             "without its first line as a new exam: surefind exam import COPY --name NAME."
         ) from None
     return exam
+
+
+def check_exams(kb: KnowledgeBase) -> str:
+    """Reads all exams, their questions and the log of searches, for `surefind doctor`. Returns what was checked; raises
+    an error if something is damaged."""
+    from surefind.kb.integrity import DamageError, check_all
+
+    store = ExamStore(kb.data / "exams")
+    files = [(name, version) for name in store.names() for version in store.found(name)[1]]
+    damaged = store.questions.problems()
+    if damaged:
+        raise DamageError(damaged[0])
+    check_all([*(partial(store.load, *file) for file in files), kb.queries.all])
+    return f"{len(files)} exams and the questions of {len(store.collected())} match their checksums"

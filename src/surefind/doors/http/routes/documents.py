@@ -96,7 +96,7 @@ async def versions(
         service.reader().document(document, caller.access())  # raises if the caller may not read it now
         seen = [
             version
-            for version in service.kb.versions_of(document)
+            for version in service.kb.history(document)
             if may_read_version(service.kb, version, caller.access())
         ]
         return {"document": document, "retired": False, "versions": [asdict(version) for version in seen]}

@@ -87,13 +87,6 @@ class LocalBackend:
             break
         return StoredChunks(self.rows, self.rows.layout(layout), table, places)
 
-    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
-        if not retrievers:
-            return
-        specs = {PART, *(retriever.index_spec(services) for retriever in needed(retrievers, services))}
-        recorded = self.rows.indexes()
-        self.indexes.check_ahead(key for key, *at, spec in recorded if at == [contents, layout] and spec in specs)
-
     def table(self, contents: Contents, layout: str) -> ChunkTable:
         """Returns the table of a set, and builds it if there is none or it is damaged."""
         key = table_key(contents.number, layout)
@@ -152,7 +145,7 @@ class LocalBackend:
     def _load(self, key: str, contents: Contents) -> ChunkTable:
         """Reads the table of a set. Raises `CorruptIndexError` if it is damaged, or has other documents: it may be from
         a backup, or of a catalogue that was removed."""
-        table = self.indexes.read(key, ChunkTable.load)
+        table = self.indexes.read(key, ChunkTable.load, whole=True)
         if contents.digest not in (None, set_digest(table.versions.tolist())):
             raise CorruptIndexError(f"The table in {self.indexes.folder / key} has other documents than the catalogue.")
         return table
@@ -261,6 +254,8 @@ class LocalBackend:
         """Returns the newest index with the same spec and layout, and the place of each chunk in it."""
         for key, earlier in self._earlier(layout, retriever, services):
             with contextlib.suppress(CorruptIndexError):
+                if not self.indexes.intact(key):
+                    continue
                 index: Index = self.indexes.load(key, retriever, services)
                 if len(index) == len(earlier):
                     return Reuse(index, table.origin(earlier))

@@ -20,6 +20,7 @@ import numpy as np
 from surefind.base.abilities import StatisticalIndex, WarmIndex, WordedIndex, declared, implements
 from surefind.base.access import PATH, Access, PathRule, access_lists
 from surefind.base.errors import (
+    REPAIR,
     CorruptIndexError,
     NotBuiltError,
     PassageError,
@@ -376,7 +377,7 @@ class LocalView:
                     raise CorruptIndexError(f"The index {key} has {len(index)} passages instead of {len(self)}.")
                 return Isolated(index) if self.isolated and implements(index, StatisticalIndex) else index
         except CorruptIndexError as error:
-            raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
+            raise NotBuiltError(f"{error} {REPAIR}") from error
         raise NotBuiltError(
             f"There is no index for {retriever} over these documents. Build it with surefind sync (for the pipelines "
             "in surefind.toml), surefind search (for the pipeline that you give it), or kb.build(...) from Python."

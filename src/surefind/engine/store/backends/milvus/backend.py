@@ -164,9 +164,6 @@ class MilvusBackend:
     def new_chunks(self, contents: Contents, layout: str, retriever: Retriever, services: Services) -> Sequence[Chunk]:
         return self._local.new_chunks(contents, layout, retriever, services)
 
-    def check_ahead(self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services) -> None:
-        self._local.check_ahead(contents, layout, retrievers, services)
-
     def crowded(
         self, contents: int, layout: str, retrievers: Sequence[Retriever], services: Services
     ) -> list[Retriever]:
@@ -213,7 +210,7 @@ class MilvusBackend:
         if not self._indexes.sound(key):
             return False
         try:
-            check_complete(self._server, self._indexes.read(key, Record.load), rows)
+            check_complete(self._server, self._indexes.read(key, Record.load, whole=True), rows)
         except (NotBuiltError, CorruptIndexError):
             return False
         return True
@@ -295,7 +292,7 @@ class MilvusBackend:
             if cut != job.layout or spec != job.spec or number >= job.contents.number or not self._indexes.has(key):
                 continue
             try:
-                record = self._indexes.read(key, Record.load)
+                record = self._indexes.read(key, Record.load, whole=True)
             except CorruptIndexError:
                 continue
             own = record.collection.startswith(self.namespace)

@@ -272,7 +272,7 @@ class MilvusView(LocalView):
 
     def _read(self, key: str) -> Record:
         try:
-            return self._records.read(key, Record.load)
+            return self._records.read(key, Record.load, whole=True)
         except CorruptIndexError as error:
             raise NotBuiltError(f"{error} Rebuild it with: surefind sync.") from error
 

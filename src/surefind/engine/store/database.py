@@ -1,7 +1,5 @@
-"""Opens the catalogue. One connection writes. Threads that read borrow a read-only connection for each statement, so
-that none waits for another.
-
-The tables of the catalogue.
+"""The tables of the catalogue, and the connections to it. One connection writes. Threads that read borrow a read-only
+connection for each statement, so that none waits for another.
 """
 
 from __future__ import annotations
@@ -9,51 +7,35 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import cast
 
 from surefind.base.disk.folders import private_folder
 from surefind.base.errors import StoreError
-from surefind.engine.store.checked import CheckedRows, Format, open_to_write, unreadable
-from surefind.engine.store.checksums import Tables
 from surefind.engine.store.connection import (
     Connection,
     ConnectionPool,
+    Format,
     closed,
     connect_to_read,
     damaged,
     explained,
+    open_to_write,
+    unreadable,
     version,
 )
 from surefind.engine.store.lock import nothing_yet
 
 CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
-"""The columns of `chunks`."""
-TABLES = Tables(
-    columns={
-        "sources": ("id", "root", "name", "origin", "revision"),
-        "versions": (
-            "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title",
-            "format", "metadata", "acl", "places", "length", "state", "author", "created",
-        ),
-        "texts": ("place", "text"),
-        "layouts": ("id", "spec"),
-        "chunks": CHUNK,
-        "problems": ("source", "path", "reason", "file", "size", "mtime_ns", "seen_ns", "reader"),
-        "generations": ("number", "created", "documents", "contents", "author", "reason", "digest"),
-        "indexes": ("key", "contents", "layout", "spec"),
-        "counters": ("name", "value"),
-    },
-    keys={
-        "sources": ("id",), "versions": ("row",), "texts": ("place",), "layouts": ("id",),
-        "chunks": ("layout", "version", "seq"), "problems": ("source", "path"), "generations": ("number",),
-        "indexes": ("key", "contents"), "counters": ("name",),
-    },
-    counted={"sources": "id", "versions": "row", "layouts": "id", "generations": "number"},
-    long="texts",
+"""The columns of `chunks`, before their checksum."""
+VERSION = (
+    "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title", "format",
+    "metadata", "acl", "places", "length", "state", "author", "created",
 )  # fmt: skip
-"""The tables whose rows have checksums. Digests cover the others (`members`, `chunked`)."""
+"""The columns of `versions`, before their digest."""
+DIGESTED = ("id", "source", "path", "content", "title", "format", "metadata", "acl", "places", "length")
+"""The columns that the digest of a version is of. `source` and `path` are among them, since path rules decide who may
+read a document."""
 NEVER = 2**62
 """The value of `members.removed` for a version that has not been removed."""
 BLOCK = 16_384
@@ -69,9 +51,9 @@ _STATEMENTS = (
     row INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT, source INTEGER, path TEXT, size INTEGER, mtime_ns INTEGER,
     seen_ns INTEGER, sha256 TEXT, reader TEXT DEFAULT '', content TEXT, title TEXT, format TEXT, metadata TEXT,
     acl TEXT, places TEXT DEFAULT '[]', length INTEGER, state TEXT DEFAULT 'published', author TEXT DEFAULT '',
-    created TEXT DEFAULT '')""",
+    created TEXT DEFAULT '', digest INTEGER)""",
     "CREATE INDEX versions_by_id ON versions (id)",
-    "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT)",
+    "CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT, checksum INTEGER)",
     f"""CREATE TABLE members (
     version INTEGER, added INTEGER, removed INTEGER DEFAULT {NEVER}, PRIMARY KEY (version, added)) WITHOUT ROWID""",
     "CREATE TABLE layouts (id INTEGER PRIMARY KEY, spec TEXT UNIQUE)",
@@ -79,7 +61,7 @@ _STATEMENTS = (
     layout INTEGER, version INTEGER, digest INTEGER, PRIMARY KEY (layout, version)) WITHOUT ROWID""",
     """CREATE TABLE chunks (
     layout INTEGER, version INTEGER, seq INTEGER, id INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
+    parent_start INTEGER, parent_end INTEGER, checksum INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
     """CREATE TABLE problems (
     source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
     seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path))""",
@@ -88,16 +70,17 @@ _STATEMENTS = (
     reason TEXT DEFAULT '', digest INTEGER DEFAULT 0)""",
     """CREATE TABLE indexes (
     key TEXT, contents INTEGER, layout TEXT, spec TEXT, PRIMARY KEY (key, contents)) WITHOUT ROWID""",
+    "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID",
+    "INSERT INTO counters VALUES ('catalogue', abs(random())), ('contents', 0)",
 )
-FORMAT = Format(6, _STATEMENTS, TABLES, {"catalogue": "abs(random())", "contents": "0"})
+FORMAT = Format(7, _STATEMENTS)
 """The format of the catalogue."""
 
 
-class CatalogueRows(CheckedRows):
+class CatalogueFile:
     """The connection of a writer to the catalogue, or read-only ones, which threads share."""
 
     def __init__(self, path: Path, readonly: bool = False) -> None:
-        super().__init__(None, FORMAT.tables, partial(damaged, path.parent))
         self.path = path
         self._reading = ConnectionPool(path, _open_to_read) if readonly else None
         self._writing = None if readonly else open_catalogue(path)
@@ -112,12 +95,24 @@ class CatalogueRows(CheckedRows):
         return self._writing
 
     @contextlib.contextmanager
-    def at_once(self) -> Iterator[CheckedRows]:
-        """Yields the rows to a reader. What is read within the block is of one moment."""
+    def at_once(self) -> Iterator[sqlite3.Connection]:
+        """Yields a connection to a reader. What is read within the block is of one moment."""
         assert self._reading is not None
         with self._reading.connection() as db:
             db.execute("BEGIN")
-            yield CheckedRows(db, self.tables, self.damaged)
+            yield db
+
+    def counter(self, name: str) -> int:
+        """Returns the value of a counter: `catalogue` is the number of this catalogue, which no other one has, and
+        `contents` that of the newest set of documents ever committed."""
+        row = self.db.execute("SELECT value FROM counters WHERE name = ?", (name,)).fetchone()
+        if row is None or type(row[0]) is not int:
+            raise self.damaged(f"the counter {name} is missing")
+        return int(row[0])
+
+    def damaged(self, what: str) -> StoreError:
+        """Returns the error for damage in the catalogue."""
+        return damaged(self.path.parent, what)
 
     def close(self) -> None:
         if self._reading is not None:
