@@ -79,6 +79,8 @@ def one_spelling(path: str) -> str:
 
 def record_name(raw: str) -> str:
     """Returns the id of a record, which may be any text, such as a URL, without what nobody sees."""
+    if raw.isascii() and raw.isprintable():
+        return one_spelling(raw)
     return one_spelling("".join(" " if unicodedata.category(char) in ("Cc", "Cs") else char for char in raw))
 
 
@@ -102,9 +104,14 @@ def _in_one_case(name: str) -> str:
 def plain_letters(text: str) -> str:
     """Returns a text with each letter replaced by the Latin one that it looks like, without accents, and without what
     nobody sees: `ác\u200bӏ` becomes acI."""
-    if text.isascii():
-        return text
-    apart = unicodedata.normalize("NFKD", text.translate(LATIN)).translate(LATIN).translate(_latin_letters())
+    return text if text.isascii() else _NOT_ASCII.sub(_plain, text)
+
+
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def _plain(match: re.Match[str]) -> str:
+    apart = unicodedata.normalize("NFKD", match.group().translate(LATIN)).translate(LATIN).translate(_latin_letters())
     return "".join(char for char in apart if char.isascii() or unicodedata.category(char) not in _UNSEEN)
 
 

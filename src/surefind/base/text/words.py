@@ -133,6 +133,8 @@ _ABBREVIATION = re.compile(
     r"bzw|ggf|evtl|usw|vgl|inkl|zzgl|гг|рис|стр|см|др|им|ул|руб|тыс|млн|млрд)|\b[A-Za-zА-Яа-я]|\d)\.$",
     re.IGNORECASE,
 )
+_LONGEST_ABBREVIATION = 6
+"""Letters in a row of an abbreviation, at most. Most words before a stop are longer, and this is seen at once."""
 _NUMBERED = re.compile(r"(?:^|\n)[^\S\n]*\d+\.$")
 _FULL = frozenset("。！？｡")
 """Stops that need no white space after them and never end an abbreviation."""
@@ -163,6 +165,8 @@ def _opens(text: str, at: int, end: int, capitals: bool) -> bool:
 def _abbreviates(tail: str) -> bool:
     """Whether the stop at the end of `tail` belongs to an abbreviation or a number. After a digit it ends the sentence
     (`in 2024. The` is two sentences) unless the number begins a list item (`2. Next`)."""
+    if tail[-8:-1].isalpha() and len(tail) > _LONGEST_ABBREVIATION + 1:
+        return False
     match = _ABBREVIATION.search(tail)
     if not match:
         return False

@@ -146,6 +146,8 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def _access_line(line: str, fenced: bool) -> re.Match[str] | None:
+    if not fenced and ":" not in line and "=" not in line and ";" not in line:
+        return None
     for text in dict.fromkeys((line, _like_l(line))):
         if match := _LINE.search(text) or (_BARE.match(text) if fenced else None):
             return match

@@ -66,22 +66,20 @@ class ChunkRows:
         )
         return [row for (row,) in rows]
 
-    def add(self, layout: int, version: int, chunks: Sequence[Chunk]) -> None:
-        """Stores the chunks of a version."""
-        rows = [
-            (
-                layout, version, seq, c.number, c.start, c.end, json.dumps(c.headings, ensure_ascii=False), c.context,
-                *(c.parent or (None, None)),
-            )
-            for seq, c in enumerate(chunks)
-        ]  # fmt: skip
-        numbers = [n for row, c in zip(rows, chunks, strict=True) for n in (*row[2:6], *(c.parent or row[4:6]))]
-        digest = chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))
-        self._db.execute("INSERT OR REPLACE INTO chunked VALUES (?, ?, ?)", (layout, version, digest))
-        self._db.executemany(
-            f"INSERT OR REPLACE INTO chunks VALUES ({','.join('?' * len(CHUNK))}, ?)",
-            [(*row, checksum(*row)) for row in rows],
-        )
+    def add(self, cut: Iterable[tuple[int, int, Sequence[Chunk]]]) -> None:
+        """Stores chunks, given as (layout, version, chunks of the version)."""
+        rows: list[tuple[Any, ...]] = []
+        digests = []
+        for layout, version, chunks in cut:
+            numbers: list[int] = []
+            for seq, c in enumerate(chunks):
+                headings = json.dumps(c.headings, ensure_ascii=False) if c.headings else "[]"
+                row = layout, version, seq, c.number, c.start, c.end, headings, c.context, *(c.parent or (None, None))
+                rows.append((*row, checksum(*row)))
+                numbers += seq, c.number, c.start, c.end, *(c.parent or (c.start, c.end))
+            digests.append((layout, version, chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))))
+        self._db.executemany("INSERT OR REPLACE INTO chunked VALUES (?, ?, ?)", digests)
+        self._db.executemany(f"INSERT OR REPLACE INTO chunks VALUES ({','.join('?' * len(CHUNK))}, ?)", rows)
 
     def delete(self, versions: Iterable[int]) -> None:
         """Deletes the chunks of these versions in all layouts."""

@@ -385,34 +385,29 @@ class Intake:
             self.catalogue.versions.release(file.row.rows, self.base + 1)
         entry = file.entry
         about = (source.id, entry.relative, entry.size, entry.mtime_ns, tried.seen_ns, outcome.digest, str(file.reader))
-        for document, pieces in zip(prepared.documents, chunks, strict=True):
-            self._add(source, entry.relative, document, pieces, about, bool(missed))
+        layout = str(self.layout)
+        deltas = [
+            self._added(source, entry.relative, document, Delta(layout, 0, pieces), about)
+            for document, pieces in zip(prepared.documents, chunks, strict=True)
+        ]
+        self.backend.write(deltas)
+        if missed and deltas:
+            self.catalogue.versions.reread_file(deltas[0].version)
         result.changed += bool(file.row)
         result.added += not file.row
         complaints = _complaints(tried, prepared)
         return [*complaints, replace(tried, reason=missed, size=-1)] if missed and not complaints else complaints
 
-    def _add(
-        self,
-        source: Source,
-        path: str,
-        document: Document,
-        chunks: list[Chunk],
-        about: tuple[object, ...],
-        incomplete: bool,
-    ) -> None:
-        document_id = self._ids.free(record_name(document.id) or path, source, path)
+    def _added(self, source: Source, path: str, document: Document, delta: Delta, about: tuple[object, ...]) -> Delta:
+        """Adds a document to the catalogue. Returns its chunks with its version, and under the id that was free."""
+        document_id, chunks = self._ids.free(record_name(document.id) or path, source, path), delta.chunks
         if document_id != document.id:
-            document, chunks = (
-                replace(document, id=document_id),
-                [replace(chunk, document=document_id) for chunk in chunks],
-            )
+            document = replace(document, id=document_id)
+            chunks = [replace(chunk, document=document_id) for chunk in chunks]
         version = self.catalogue.versions.add(
             document, content_hash(document), about, self.base + 1, author=self.author
         )
-        self.backend.write([Delta(str(self.layout), version, chunks)])
-        if incomplete:
-            self.catalogue.versions.reread_file(version)
+        return replace(delta, version=version, chunks=chunks)
 
     def _checked(self, entry: FileEntry) -> str:
         """Returns the digest of a file. Raises `SourceError` if the file is too large or its name is not UTF-8."""

@@ -87,7 +87,7 @@ def prepare(task: PrepareTask, here: Scope) -> Prepared:
     """Reads the documents of a file and cuts them."""
     reader = spec.make("read", task.reader)
     path = Path(task.path)
-    documents, chunks, size = [], [], 0
+    documents, chunks, size, services = [], [], 0, LocalServices()
     with held(path, task.real) if task.real else contextlib.nullcontext():
         for read_document in read_checked(reader, path, task.id):
             size = _counted(size, len(read_document.text), here)
@@ -95,7 +95,7 @@ def prepare(task: PrepareTask, here: Scope) -> Prepared:
             documents.append(document)
             structure(document.text, document.format)
             if task.layout:
-                chunks.append(_layout(task.layout).cut(document, LocalServices()))
+                chunks.append(_layout(task.layout).cut(document, services))
                 size = _counted(size, sum(map(_beside, chunks[-1])), here)
     return Prepared(documents, chunks, here.complaints)
 

@@ -60,8 +60,8 @@ class LocalBackend:
     # ------------------------------------------------------------ writing
 
     def write(self, deltas: Sequence[Delta]) -> None:
-        for delta in deltas:
-            self.rows.add(self.rows.layout(delta.layout), delta.version, delta.chunks)
+        numbers = {layout: self.rows.layout(layout) for layout in dict.fromkeys(delta.layout for delta in deltas)}
+        self.rows.add((numbers[delta.layout], delta.version, delta.chunks) for delta in deltas)
 
     def uncut(self, contents: int, layout: str) -> list[int]:
         return self.rows.uncut(layout, contents)
