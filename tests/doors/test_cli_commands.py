@@ -533,11 +533,12 @@ def test_store_of_a_newer_version_exits_3(small: Home) -> None:
     check_complaint(surefind("search", "cash", kb=small.folder), 3, "was written by a newer Surefind .*pip install -U")
 
 
-def test_damaged_index_is_told_by_a_search_and_rebuilt_by_a_sync(small: Home) -> None:
+def test_damaged_index_is_told_by_a_search_removed_by_doctor_and_rebuilt_by_a_sync(small: Home) -> None:
     before = surefind("search", "cash", "--json", kb=small.folder).json["hits"]
     for path in (small.folder / ".surefind" / "indexes").rglob("*.npy"):
         path.write_bytes(path.read_bytes()[:-1] + b"\xff")
     check_complaint(surefind("search", "cash", kb=small.folder), 3, "surefind sync")
+    assert "Make them again with: surefind sync" in surefind("doctor", kb=small.folder).out
     assert surefind("sync", kb=small.folder).code == 0
     assert surefind("search", "cash", "--json", kb=small.folder).json["hits"] == before
 

