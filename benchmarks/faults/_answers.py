@@ -20,7 +20,6 @@ from surefind.engine.llm.address import Address, LLMSettings
 from surefind.engine.llm.ask import read_object
 from surefind.engine.llm.listwise import read_order
 from surefind.engine.llm.vendors import AnthropicChat, OpenAIChat
-from surefind.engine.net.redact import without, without_in
 from surefind.engine.rerank.agentic import read_step
 from surefind.engine.retrieve.multi_query import read_rewrites
 from surefind.lab.exam.by_llm.questions import SourcePassage, read_questions
@@ -102,14 +101,10 @@ URLS = [
     "git+https://ghp_abcdef@example.org/a.git",
 ]
 TOKEN = "ghp_abcdef0123456789"
-KEY = "sk-abcdef0123456789+/="
 
 
 def targets(folder: Path) -> list[Target]:
     reply = texts(REPLIES, REPLY_TOKENS)
-    key = texts(
-        [f"Bearer {KEY}", json.dumps({"key": KEY}), f"%73{KEY[1:]}", f"&#115;{KEY[1:]}"], [*"\\%&#;x+/=", KEY, KEY[:5]]
-    )
     return [
         Target("answer", 4, reply, _reply),
         Target("server answer", 12, _body, _server),
@@ -120,7 +115,6 @@ def targets(folder: Path) -> list[Target]:
             _fence,
         ),
         Target("redaction", 6, texts(URLS, ":// @ ? & key= token= secret= ' # / ssh:// https://"), _redaction),
-        Target("key in an answer", 3, key, lambda text: (without(KEY, text), without_in(KEY, [text, {text: text}]))),
     ]
 
 

@@ -27,7 +27,6 @@ AT_RUN_TIME = {
     "surefind.lab.exam.by_llm.questions.match",  # the words of an answer, escaped
     "surefind.lab.exam.by_llm.write.names",  # names, escaped
     'surefind.base.spec: f\'"(?:[^"\\\\\\\\]|\\\\\\\\.)*"|[()\\\\[\\\\]]|{re.escape(separator)}\'',  # a spec
-    "surefind.engine.net.redact: '|'.join([escaped, *encoded])",  # a key, escaped
     "surefind.base.prompts.fence: f\"{_written('<')}(?={_SKIPPED}(?:{slash}){{0,3}}(?:{names})(",  # marks
     "surefind.base.text.words: expression",  # its callers' expressions are found where they call
     "surefind.base.disk.wildcards: f'(?:{expression})(?:/.*)?'",  # a rule of the settings, for short paths

@@ -21,10 +21,10 @@ import pytest
 from helpers import Home
 from surefind.base import spec
 from surefind.base.errors import MissingPartError, SpecError, SurefindError, UsageError
+from surefind.engine.embed.batches import batches, quote, sendable, unit_rows
 from surefind.engine.embed.openai import OpenAI, _address
 from surefind.engine.net import endpoint as endpoint_module
-from surefind.engine.net.batches import batches, quote, sendable, unit_rows
-from surefind.engine.net.trust import is_local
+from surefind.engine.net.trust import bearer, is_local
 from surefind.engine.services import LocalServices
 from surefind.engine.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import check_embedder, check_stage
@@ -470,8 +470,10 @@ def test_local_addresses(url: str, local: bool) -> None:
 
 
 def test_azure_gets_its_own_header() -> None:
-    endpoint = endpoint_module.Endpoint("https://me.openai.azure.com/openai/v1/embeddings", "K", 1, 0)
-    assert endpoint._headers(KEY) == {"Authorization": f"Bearer {KEY}", "api-key": KEY}
+    assert bearer("https://me.openai.azure.com/openai/v1/embeddings", KEY) == {
+        "Authorization": f"Bearer {KEY}",
+        "api-key": KEY,
+    }
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from surefind.base import spec
 from surefind.base.prompts.prompt import Prompt, load_prompt
 from surefind.base.prompts.values import Meter
 from surefind.base.protocols import ChatModel, Embedder
+from surefind.base.running.workers import close_shared
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.models import Models
-from surefind.engine.net.connections import close_shared
 
 if TYPE_CHECKING:
     from surefind.engine.store.vectors import CachedEmbedder, VectorCache

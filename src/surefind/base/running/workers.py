@@ -13,22 +13,25 @@ second to finish and is then abandoned. (`concurrent.futures` would wait for its
 A thread cannot be ended from outside, so work that may take long calls `check_stopped` often, as do those who wait for
 a child process.
 
-The one cache in memory with a limit: it keeps the values that were used last. (Pure functions use `lru_cache`.)
+The one cache in memory with a limit: it keeps the values that were used last. (Pure functions use `lru_cache`.) Stages
+are values that anyone may make again, so the whole process shares their connections (`shared`) and closes them together
+(`close_shared`); the next call opens them again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import threading
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Future
 from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar, cast
 from weakref import WeakSet
 
 Item = TypeVar("Item")
@@ -62,13 +65,16 @@ def pause(seconds: float) -> None:
         raise StoppedError
 
 
-def awaited(future: Future[Result]) -> Result:
-    """Returns the result of work of another thread. Raises `StoppedError` as soon as the work of this one is
-    stopped."""
+def awaited(future: Future[Result], seconds: float = math.inf) -> Result:
+    """Returns the result of work of another thread. Raises `StoppedError` as soon as the work of this one is stopped,
+    and `TimeoutError` after so many seconds; the other thread is left to itself then."""
+    end = time.monotonic() + seconds
     while not future.done():
         with contextlib.suppress(TimeoutError):
-            return future.result(_MOMENT)
+            return future.result(max(0.0, min(_MOMENT, end - time.monotonic())))
         check_stopped()
+        if time.monotonic() >= end:
+            raise TimeoutError
     return future.result()
 
 
@@ -129,11 +135,6 @@ class Workers:
 def still_working() -> bool:
     """Whether work that was abandoned after Ctrl-C is still running."""
     return any(thread.is_alive() for thread in _abandoned)
-
-
-def with_timeout(seconds: float, work: Callable[[], Any]) -> Any:
-    """Returns the result of `work`, or abandons it and raises TimeoutError: for clients that have no time limit."""
-    return started(work).result(seconds)
 
 
 def started(work: Callable[[], Result], stop: threading.Event | None = None) -> Future[Result]:
@@ -241,3 +242,24 @@ class BoundedCache(Generic[Key, Value]):
                 if value is None:
                     value = self.put(key, make())
         return value
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+Closable = TypeVar("Closable", bound=_Closable)
+_shared: BoundedCache[Hashable, _Closable] = BoundedCache(64)
+
+
+def shared(key: Hashable, make: Callable[[], Closable]) -> Closable:
+    """Returns what holds the connections of `key`, made once, even if many threads ask for it at the same time."""
+    return cast(Closable, _shared.get_or_make(key, make))
+
+
+def close_shared() -> None:
+    """Closes the connections that encoders and rerankers of this process keep open, but no running call."""
+    for key in _shared:
+        thing = _shared.get(key)
+        if thing is not None:
+            thing.close()

@@ -15,12 +15,11 @@ import numpy as np
 
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Progress
-from surefind.base.running.workers import Workers
+from surefind.base.running.workers import Workers, shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray
-from surefind.engine.net.batches import quote, sendable, unit_rows
+from surefind.engine.embed.batches import quote, sendable, unit_rows
 from surefind.engine.net.bedrock import bedrock_client, explained
-from surefind.engine.net.connections import shared
 
 _ADVICE = {
     "ThrottlingException": "Lower concurrency. Run it again later: finished batches are in the cache.",
@@ -108,9 +107,7 @@ class Bedrock(Stage):
             return bytes(answer["body"].read(_MAX_ANSWER_BYTES))
 
 
-@shared
 def _client(stage: Bedrock) -> Any:
     set_region = "Write it like 'bedrock(region=us-east-1)'."
-    return bedrock_client(
-        "The encoder bedrock needs", set_region, stage.timeout, stage.retries, stage.concurrency, stage.region
-    )
+    limits = stage.timeout, stage.retries, stage.concurrency
+    return shared(stage, lambda: bedrock_client("The encoder bedrock needs", set_region, *limits, stage.region))

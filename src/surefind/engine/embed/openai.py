@@ -16,11 +16,12 @@ import numpy as np
 
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Progress
+from surefind.base.running.workers import shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray
-from surefind.engine.net.batches import batches, quote, sendable, unit_rows
-from surefind.engine.net.connections import shared
-from surefind.engine.net.endpoint import Endpoint, need_httpx, refuse_secrets
+from surefind.engine.embed.batches import batches, quote, sendable, unit_rows
+from surefind.engine.net.endpoint import Endpoint
+from surefind.engine.net.trust import refuse_secrets
 
 _REQUEST_CHARACTERS = 200_000
 """Most characters in a request. OpenAI takes 300,000 tokens in a request, Voyage 120,000."""
@@ -97,7 +98,6 @@ class _EndpointState:
     """The connection of a stage, and the length of its vectors once it is known."""
 
     def __init__(self, stage: OpenAI) -> None:
-        need_httpx()
         self._stage = stage
         self._width = stage.dimensions
         self._endpoint = Endpoint(
@@ -142,9 +142,8 @@ class _EndpointState:
         return SurefindError(f"{self._endpoint.url} (model {self._stage.model}) {what}. {advice}")
 
 
-@shared
 def _state(stage: OpenAI) -> _EndpointState:
-    return _EndpointState(stage)
+    return shared(stage, lambda: _EndpointState(stage))
 
 
 def _bytes_of(texts: int) -> int:

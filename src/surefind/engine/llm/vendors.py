@@ -22,10 +22,10 @@ from typing import Any
 from surefind.base.errors import AnswerError, RefusedError
 from surefind.base.prompts.values import Completion, Message, Request
 from surefind.base.redact import redacted
-from surefind.base.running.workers import with_timeout
+from surefind.base.running.workers import awaited, started
 from surefind.engine.llm.address import Address, LLMSettings
 from surefind.engine.net.bedrock import bedrock_client, explained
-from surefind.engine.net.endpoint import Endpoint, need_httpx
+from surefind.engine.net.endpoint import Endpoint
 
 _MAX_TOKENS = 1 << 31
 _ADVICE = "Check model, or shorten the prompt: it may be longer than the model can read."
@@ -40,13 +40,9 @@ _PARAMETER_OF = {
 
 class OpenAIChat:
     def __init__(self, address: Address, settings: LLMSettings) -> None:
-        need_httpx("Language models", "llm")
         self._model = address.model
         self.fingerprint = redacted(f"{address.url.partition('?')[0]}#{address.model}")
-        self._endpoint = Endpoint(
-            _path(address.url), address.key_env, settings.timeout, settings.retries, settings.requests_per_minute,
-            connections=settings.concurrency, advice=_ADVICE,
-        )  # fmt: skip
+        self._endpoint = _endpoint(_path(address.url), address, settings)
         self._refused: frozenset[str] = frozenset()
 
     def ask(self, request: Request, total: float) -> Completion:
@@ -98,6 +94,11 @@ class OpenAIChat:
             count(usage.get("completion_tokens")),
             cut=choice.get("finish_reason") == "length",
         )
+
+
+def _endpoint(url: str, address: Address, settings: LLMSettings, headers: Any = None) -> Endpoint:
+    limits = settings.timeout, settings.retries, settings.requests_per_minute
+    return Endpoint(url, address.key_env, *limits, headers, advice=_ADVICE, extra="llm")
 
 
 def with_schema(messages: tuple[Message, ...], schema: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -156,13 +157,9 @@ _VERSION = "2023-06-01"
 
 class AnthropicChat:
     def __init__(self, address: Address, settings: LLMSettings) -> None:
-        need_httpx("Language models", "llm")
         self._model = address.model
         self.fingerprint = redacted(f"{address.url}#{address.model}")
-        self._endpoint = Endpoint(
-            f"{address.url}/messages", address.key_env, settings.timeout, settings.retries,
-            settings.requests_per_minute, headers=_headers, connections=settings.concurrency, advice=_ADVICE,
-        )  # fmt: skip
+        self._endpoint = _endpoint(f"{address.url}/messages", address, settings, _headers)
 
     def ask(self, request: Request, total: float) -> Completion:
         return self._completion(self._endpoint.post(self._body(request), total))
@@ -227,7 +224,7 @@ class BedrockChat:
     def ask(self, request: Request, total: float) -> Completion:
         with explained(self._model, _BEDROCK_ADVICE, "Check region and network."):
             try:  # boto3 limits the time of each read, not of a call with all its retries
-                answer = with_timeout(total, partial(self._client.converse, **_body(self._model, request)))
+                answer = awaited(started(partial(self._client.converse, **_body(self._model, request))), total)
             except TimeoutError:
                 raise AnswerError(
                     f"Bedrock (model {self._model}) did not answer within {total:.3g} s. Raise total_timeout."

@@ -1,1 +1,1 @@
-"""Network calls: one HTTP endpoint with its key, retries and time limits; Bedrock through boto3."""
+"""Network calls: one HTTP endpoint with retries and limits, who may receive text and keys, Bedrock through boto3."""

@@ -1,7 +1,8 @@
 """Amazon Bedrock for encoders and language models: the client, and errors that say what to do.
 
 Credentials and region come from the AWS configuration: environment, `~/.aws`, the machine's role. botocore retries
-throttling and server errors (`standard`: exponential backoff with jitter).
+throttling and server errors (`standard`: exponential backoff with jitter). `embed/bedrock.py` and `llm/vendors.py` use
+it, which must not import each other.
 """
 
 from __future__ import annotations

@@ -19,13 +19,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from surefind.base.disk.sealed import write_file
-from surefind.base.errors import ConfigError, UsageError
+from surefind.base.errors import ConfigError, SpecError, UsageError
 
 _ANY_SERVER = "LLM_API_KEY"
 _OURS = "SUREFIND_"
+_MIN_KEY_CHARS = 8
+"""Shorter keys are placeholders for servers that want any key ("none"), and may be words of an answer."""
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:.]+")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
 
@@ -70,6 +72,47 @@ def check(url: str, key_env: str) -> None:
         raise UsageError(
             f"The key in the environment variable {key_env} is not known to belong to {host}, so nothing was sent. If "
             f"the server may receive it, run: surefind trust {host} --key {key_env}"
+        )
+
+
+def key_for(url: str, key_env: str) -> str:
+    """Reads the key for a server that may receive text and this key; "" if a server on this machine needs none."""
+    check(url, key_env)
+    key = os.environ.get(key_env, "").strip() if key_env else ""
+    if not key and key_env and not is_local(url):
+        raise UsageError(
+            f"{url} needs a key, and the environment variable {key_env} is not set. "
+            f'Set it, name another one with key_env=…, or write key_env="" for a server without keys.'
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(f"The environment variable {key_env} holds characters that no key has. Set it again.")
+    return key
+
+
+def bearer(url: str, key: str) -> dict[str, str]:
+    """The headers that bring a key to servers that speak OpenAI's protocol."""
+    azure = {"api-key": key} if is_azure(url) else {}
+    return {"Authorization": f"Bearer {key}", **azure} if key else {}
+
+
+def without(key: str, text: str) -> str:
+    """The text without the key, as it is. A server that wants to hide it in another form has it already."""
+    return text.replace(key, "[key]") if len(key) >= _MIN_KEY_CHARS else text
+
+
+def refuse_secrets(stage: str, url: str, key_env: str) -> None:
+    """Refuses specs that may contain a key, because specs are shown and stored. The messages do not repeat it."""
+    if key_env and not _VARIABLE.fullmatch(key_env):
+        raise SpecError(
+            f"{stage}: key_env must be the name of an environment variable in capitals (such as OPENAI_API_KEY), "
+            "not the key itself."
+        )
+    address = urlsplit(url)
+    others = {name for name, _ in parse_qsl(address.query, keep_blank_values=True)} - {"api-version"}
+    if "@" in address.netloc or others or address.fragment:
+        raise SpecError(
+            f"{stage}: url must not contain a user, a password or a parameter other than api-version. "
+            "Put the key into an environment variable and name the variable with key_env=…."
         )
 
 

@@ -22,13 +22,13 @@ import numpy as np
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Passages, Services
 from surefind.base.running.notes import spend
+from surefind.base.running.workers import shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Floats, Query, Rankings
+from surefind.engine.embed.batches import BYTES_PER_TOKEN, sendable
 from surefind.engine.inference.cross_encoder import title_of
-from surefind.engine.net.batches import BYTES_PER_TOKEN, sendable
-from surefind.engine.net.connections import shared
-from surefind.engine.net.endpoint import Endpoint, need_httpx, refuse_secrets
-from surefind.engine.net.trust import is_local
+from surefind.engine.net.endpoint import Endpoint
+from surefind.engine.net.trust import is_local, refuse_secrets
 from surefind.engine.rerank._rescore import Blend, cached_scorer
 
 _TYPICAL_PASSAGE = 300
@@ -103,7 +103,7 @@ class Hosted(Stage):
     def rerank(
         self, queries: Sequence[Query], rankings: Rankings, passages: Passages, k: int, services: Services
     ) -> Rankings:
-        need_httpx("Rerankers")
+        self._endpoint()  # raises before anything is scored if httpx is missing
         model = _RerankService(self, services)
         scorer = cached_scorer(model, services) if len(queries) > 1 else model.score
         return self._blend().rerank(queries, rankings, passages, k, self.name, scorer, self.concurrency)
@@ -125,7 +125,9 @@ class Hosted(Stage):
         return self._url, self.key_env if self.key_env is not None else _APIS[self.api].key_env
 
     def _endpoint(self) -> Endpoint:
-        return _connect(*self.server, self.timeout, self.retries)
+        limits = self.timeout, self.retries
+        advice = "Check model, or lower top."
+        return shared((*self.server, *limits), lambda: Endpoint(*self.server, *limits, advice=advice))
 
 
 class _RerankService:
@@ -187,8 +189,3 @@ def _tokens(answer: Any) -> int:
     usage = answer.get("usage") if isinstance(answer, Mapping) else None
     total = usage.get("total_tokens") if isinstance(usage, Mapping) else None
     return total if isinstance(total, int) and total > 0 else 0
-
-
-@shared
-def _connect(url: str, key_env: str, timeout: float, retries: int) -> Endpoint:
-    return Endpoint(url, key_env, timeout, retries, advice="Check model, or lower top.")

@@ -1,4 +1,7 @@
-"""Helpers of encoders behind a network: prepare texts, make batches and unit vectors, estimate the cost."""
+"""Helpers of encoders and rerankers behind a network: prepare texts, make batches and unit vectors, estimate the cost.
+
+A module of its own, because `openai`, `bedrock` and `rerank/hosted.py` use it.
+"""
 
 from __future__ import annotations
 
