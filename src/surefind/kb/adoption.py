@@ -5,7 +5,7 @@
     write(kb.folder, change)
 
 Indexes are built before the file is written, so a failure leaves the settings as they were. The text before and after
-each change is kept in .surefind, and `prepare_undo` goes back one change at a time.
+the last change is kept in .surefind, and `prepare_undo` goes back by this one change.
 
 Edits surefind.toml as a whole text, for people who see it in a page.
 
@@ -47,8 +47,6 @@ from surefind.kb.settings.file import Place, changed, check_writable, read_setti
 from surefind.kb.settings.serve import serve_settings
 
 _ADOPTED_FILE = "adopted.json"
-_MAX_UNDO = 20
-"""Changes that can be undone, one after the other."""
 
 
 @dataclass(frozen=True)
@@ -210,40 +208,31 @@ def write(folder: Path, change: SettingsChange) -> None:
     file = folder / FILE_NAME
     if _text(file) != change.before:
         raise ConfigError(f"{file} was edited in the meantime, so it was not changed. Run the command again.")
-    kept = _written(folder, change.before)
+    record = folder / DATA_FOLDER / _ADOPTED_FILE
     if not change.undoes:
-        _keep(folder, [*kept, change])
+        private_folder(record.parent)
+        write_settings(record, json.dumps(sealed({"change": asdict(change)}), ensure_ascii=False, indent=1))
     if change.after is None:
         file.unlink()
     else:
         write_settings(file, change.after)
     if change.undoes:
-        _keep(folder, kept[:-1])
+        record.unlink(missing_ok=True)
 
 
 def prepare_undo(folder: Path) -> SettingsChange:
     """Prepares to restore surefind.toml as it was before the last change. Raises an error if it was edited since."""
     file = folder / FILE_NAME
     now = _text(file)
-    kept = _written(folder, now)
-    if not kept:
-        raise UsageError(f"No configuration was adopted in {folder}, so there is nothing to undo.")
-    last = kept[-1]
+    last = last_change(folder)
+    if last is None or now == last.before != last.after:  # kept before the file was written, which was interrupted
+        raise UsageError(f"No configuration was adopted in {folder} since the last undo, so there is nothing to undo.")
     if now != last.after:
         raise UsageError(
             f"{file} was edited after {last.name!r} was adopted, so its earlier text is not restored. {_by_hand(last)}"
         )
     check_writable(file)
     return SettingsChange(last.name, now, last.before, undoes=True)
-
-
-def _written(folder: Path, now: str | None) -> list[SettingsChange]:
-    """The changes that can be undone, oldest first. A change is kept before the file is written; if it was interrupted
-    between the two, the file still has the earlier text, and the change is left out."""
-    kept = kept_changes(folder)
-    while kept and now == kept[-1].before != kept[-1].after:
-        kept.pop()
-    return kept
 
 
 def _by_hand(last: SettingsChange) -> str:
@@ -261,23 +250,20 @@ def _text(file: Path) -> str | None:
     return read_settings(file) if file.exists() else None
 
 
-def kept_changes(folder: Path) -> list[SettingsChange]:
-    """Returns the changes that were kept, oldest first. Raises `ConfigError` if their file is damaged."""
+def last_change(folder: Path) -> SettingsChange | None:
+    """Returns the change that can be undone; None if there is none. Raises `ConfigError` if its file is damaged."""
     path = folder / DATA_FOLDER / _ADOPTED_FILE
     try:
-        return [SettingsChange(**step) for step in read_sealed(path)["changes"]]
+        return SettingsChange(**read_sealed(path)["change"])
     except FileNotFoundError:
-        return []
+        return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ConfigError(
-            f"{path} cannot be read ({error}). Delete it; earlier changes can then not be undone."
+            f"{path} cannot be read ({error}). Delete it; the last change can then not be undone."
         ) from None
 
 
-def _keep(folder: Path, changes: list[SettingsChange]) -> None:
-    private_folder(folder / DATA_FOLDER)
-    kept = sealed({"changes": [asdict(change) for change in changes[-_MAX_UNDO:]]})
-    write_settings(folder / DATA_FOLDER / _ADOPTED_FILE, json.dumps(kept, ensure_ascii=False, indent=1))
+kept_changes = last_change  # kb/integrity.py
 
 
 MARK = "[redacted]"
