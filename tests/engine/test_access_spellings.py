@@ -77,6 +77,25 @@ def test_there_are_enough_ways() -> None:
     assert len(WAYS) >= 106
 
 
+@pytest.mark.parametrize("key", ["\u0430cl", "acI", "\u00e1cl", "\uff41cl", "acls", "access_groups", "x-acl"])
+@pytest.mark.parametrize("beside", ["title: Pay", "acl: [hr]", "acl: [public]"])
+def test_key_that_folds_to_a_list_and_is_not_spelled_like_one_leaves_it_to_the_owner(
+    tmp_path: Path, key: str, beside: str
+) -> None:
+    name, _, value = beside.partition(": ")
+    record = {"text": "salary", name: value.strip("[]").split(","), key: ["board"]}
+    for file, content in {
+        "a.md": f"---\n{beside}\n{key}: [board]\n---\nsalary\n",
+        "a.json": json.dumps(record),
+        "a.html": f'<meta name="{name}" content="{value.strip("[]")}"><meta name="{key}" content="board"><p>salary</p>',
+    }.items():
+        path = tmp_path / file
+        path.write_text(content, encoding="utf-8")
+        reader = Readers().find(file)
+        assert reader is not None
+        assert [document.acl for document in reader.read(path, file)] == [("*",)], file
+
+
 @pytest.mark.parametrize(
     ("lists", "groups"),
     [

@@ -42,22 +42,17 @@ IN_FRONT_MATTER = (
 IN_RECORD = "write `acl: [group]` in it, or `acl: [public]` if everybody may read it"
 BY_PATH = "remove it, and restrict the file by its path: [[access]] in surefind.toml"
 _KEY = "acl"
-_ALIKE = frozenset(
-    "acls xacl acllist aclgroup aclgroups aclread aclreaders aclroles aclusers accesslist accessgroups accesscontrol "
-    "accesscontrollist allowedgroups".split()
+_NAMES = frozenset(
+    "acl acls xacl acllist aclgroup aclgroups aclread aclreaders aclroles aclusers accesslist accessgroups "
+    "accesscontrol accesscontrollist allowedgroups".split()
 )
-_NAME = (
-    r"(?:acls?|acl[\s._-]?(?:list|groups?|read(?:ers)?|roles|users)|"
-    r"access[\s._-]?(?:list|groups|control(?:[\s._-]?list)?)|allowed[\s._-]?groups)"
-)
-_LINE = re.compile(
-    rf"^[\W_]{{0,20}}(?:x-)?{_NAME}[\s\"'*_`]{{0,5}}[:=;](?P<value>.*)"
-    rf"|\{{(?:.*,)?[\s\"']{{0,20}}{_NAME}[\s\"']{{0,5}}[:=]|<!--\s*{_NAME}\s*[:=]",
-    re.IGNORECASE,
-)
-"""An access list: at the start of a line, in an object, in a comment."""
-_BARE = re.compile(rf"[\W_]{{0,20}}{_NAME}\b", re.IGNORECASE)
-"""A line that begins with the name. Inside a block it is an access list, even without a colon."""
+_BEGINNING = re.compile(r"a[\W_]*(?:c[\W_]*[clI|]|[lI|][\W_]*[lI|])", re.IGNORECASE)
+"""How each of the names begins, so that most lines need no second look."""
+_SEPARATOR = re.compile(r"[:=;]")
+_OPENING = re.compile(r"[{<]")
+_OPENING_IN_OBJECT = re.compile(r"[{,<]")
+_MAX_KEY_CHARS = 80
+"""Characters before a separator that may be a key, with the marks around it."""
 _EMPTY = re.compile(r"\s*+(?:(?:null|~|\[\s*+\])\s*+)?", re.IGNORECASE)
 _FENCE = re.compile(r"\s*(?:-{2,}|\+{3,}|;{3,}|[—–]+)\s*(?:#.*)?")
 _HEAD_LINE = re.compile(r"\s*$|(?!<(?:body|main|h1|p|div)\b)[^\w]|[\w .-]{1,60}[:=;\[]", re.IGNORECASE)
@@ -67,28 +62,21 @@ _MIN_HEAD_LINES = 10
 _MAX_HEAD_LINES = 1000
 _MAX_LINE_CHARS = 2000
 """Characters of a line that are looked at."""
-_ANYWHERE = re.compile(rf"^[^\w\n]*{_NAME}\W{{0,5}}?[:=]|[\"']{_NAME}\s*[\"']\s*[:=]", re.IGNORECASE | re.MULTILINE)
 
 
 def is_access_key(key: str) -> bool:
-    """Returns whether a metadata key is `acl`, in any case, with any blanks or marks around it, and with letters of
-    other scripts that look like these."""
-    return _folded(key) == _KEY
-
-
-def resembles_access_key(key: str) -> bool:
-    """Returns whether a key is `acl`, or one that is easily written instead, such as `acls`, `acl_groups` or `acI`."""
-    return _folded(key) in _ALIKE or is_access_key(key) or _folded(_like_l(key)) in (_KEY, *_ALIKE)
+    """Returns whether a key is spelled like that of an access list: `acl`, in any case, with blanks around it."""
+    return key.strip().lower() == _KEY
 
 
 @lru_cache(maxsize=4096)
-def _folded(key: str) -> str:
-    return "".join(filter(str.isalnum, plain_letters(key))).casefold()
-
-
-def _like_l(text: str) -> str:
-    """Returns a text in which what looks like a small l is one: a capital I, a bar."""
-    return text.replace("I", "l").replace("|", "l")
+def is_alike(key: str) -> bool:
+    """Returns whether a key folds to that of an access list: letters of other scripts become those that they look like,
+    marks and blanks vanish, and `acls` or `acl_groups` are written easily instead. One that is not spelled like it
+    restricts its document to the owner."""
+    letters = plain_letters(key)
+    forms = (letters, letters.replace("I", "l").replace("|", "l"))
+    return any("".join(filter(str.isalnum, form)).casefold() in _NAMES for form in forms)
 
 
 def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
@@ -96,12 +84,14 @@ def access_line(text: str, read: int = 0) -> tuple[int, str] | None:
 
     `read` is the number of empty access lists that the reader understood. These lines are allowed.
     """
-    lines = [(number, match) for number, line, fenced in _head(text) if (match := _access_line(line, fenced))]
-    wrong = [line for line in lines if not (read and _EMPTY.fullmatch(line[1].groupdict().get("value") or ""))]
+    lines = [
+        (number, line, value) for number, line, fenced in _head(text) if (value := _value(line, fenced)) is not None
+    ]
+    wrong = [line for line in lines if not (read and _EMPTY.fullmatch(line[2]))]
     if not wrong and len(lines) <= read:
         return None
-    number, match = (wrong or lines)[0]
-    return number, " ".join(match.string.split())
+    number, line, _ = (wrong or lines)[0]
+    return number, " ".join(line.split())
 
 
 def code_head(text: str) -> str:
@@ -113,7 +103,7 @@ def code_head(text: str) -> str:
 
 def access_name(names: Iterable[str]) -> str:
     """Returns the first of some columns, headers or fields that has the name of an access list; empty if none has."""
-    return next((name.strip() for name in names if resembles_access_key(name)), "")
+    return next((name.strip() for name in names if is_alike(name)), "")
 
 
 def may_restrict(data: bytes) -> bool:
@@ -121,7 +111,7 @@ def may_restrict(data: bytes) -> bool:
     line or a key that looks like a list."""
     text = plain_letters(data.replace(b"\0", b"").decode("utf-8", "replace"))
     first = next((line for line in _lines(text) if line.strip()), "")
-    return _FENCE.fullmatch(first) is not None or _ANYWHERE.search(text) is not None
+    return _FENCE.fullmatch(first) is not None or any(_value(line, False) is not None for line in text.splitlines())
 
 
 def _head(text: str) -> Iterator[tuple[int, str, bool]]:
@@ -145,13 +135,20 @@ def _lines(text: str) -> Iterator[str]:
         yield plain_letters(line[:_MAX_LINE_CHARS])
 
 
-def _access_line(line: str, fenced: bool) -> re.Match[str] | None:
-    if not fenced and ":" not in line and "=" not in line and ";" not in line:
+def _value(line: str, fenced: bool) -> str | None:
+    """Returns what follows the first key of a line that folds to an access list; None if there is none. Inside a block,
+    the name alone is one, even without a colon."""
+    if not _BEGINNING.search(line):
         return None
-    for text in dict.fromkeys((line, _like_l(line))):
-        if match := _LINE.search(text) or (_BARE.match(text) if fenced else None):
-            return match
-    return None
+    opening = _OPENING_IN_OBJECT if "{" in line else _OPENING
+    begin = 0
+    for separator in _SEPARATOR.finditer(line):
+        key = opening.split(line[begin : separator.start()][-_MAX_KEY_CHARS:])[-1]
+        begin = separator.end()
+        if is_alike(key):
+            return line[begin:].rstrip(" }")
+    words = re.findall(r"\w+", line[:_MAX_KEY_CHARS])[:3] if fenced else []
+    return line if any(is_alike("".join(words[: n + 1])) for n in range(len(words))) else None
 
 
 _PIECE = 1 << 20

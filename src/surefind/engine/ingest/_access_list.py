@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from surefind.base.access import EVERYTHING
 from surefind.base.errors import SourceError
 from surefind.engine.files.inside import (
     IN_FRONT_MATTER,
@@ -185,10 +186,10 @@ def _front_groups(metadata: Mapping[str, Any], text: str, document: str, decided
         line_found = access_line(text)
         line = f" at line {line_found[0]}" if line_found else ""
         return owner_only(document, f"it {str(error).rpartition('; ')[0]}{line}", advice=IN_FRONT_MATTER)
-    if groups or decided:
-        return groups
-    groups = owner_if_alike(document, text, IN_FRONT_MATTER, read=len(list(_lists(metadata))))
-    if not groups and (field := next(access_keys(metadata), "")):
+    decided = decided or bool(groups)
+    if not decided:
+        groups = owner_if_alike(document, text, IN_FRONT_MATTER, read=len(list(_lists(metadata))))
+    if groups != (EVERYTHING,) and (field := next(access_keys(metadata, spelled=not decided), "")):
         return owner_only(document, f"it has the field {field!r}", advice=IN_FRONT_MATTER)
     return groups
 
@@ -201,10 +202,8 @@ def record_groups(record: Mapping[str, Any], document: str, where: str = "") -> 
         groups = access_groups(record, inner if isinstance(inner, Mapping) else {})
     except SourceError as error:
         return owner_only(document, f"it {str(error).partition(';')[0]}", where, IN_RECORD)
-    wrong = "" if groups else next(access_keys(record), "")
-    if wrong:
-        return owner_only(document, f"it has the field {wrong!r}", where, IN_RECORD)
-    return groups
+    wrong = next(access_keys(record, spelled=not groups), "")
+    return owner_only(document, f"it has the field {wrong!r}", where, IN_RECORD) if wrong else groups
 
 
 def _lists(metadata: Mapping[str, Any]) -> Iterator[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from surefind.base.access import EVERYTHING, PUBLIC, checked_name
 from surefind.base.errors import SourceError, UsageError
-from surefind.engine.files.inside import is_access_key, resembles_access_key, scope
+from surefind.engine.files.inside import is_access_key, is_alike, scope
 from surefind.engine.files.opening import read_file
 
 _SAVE = "save it as UTF-8"
@@ -61,7 +61,8 @@ def _fits(data: bytes, encoding: str) -> bool:
 
 
 def unique_keys(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Makes an object from its pairs. Of a repeated key the last value counts, and every access list in any of them."""
+    """Makes an object from its pairs. Of a repeated key the last value counts. Of several access lists the groups count
+    that are in each; any other list that would be lost leaves the document to the owner."""
     made: dict[Any, Any] = dict(pairs)
     if len(made) == len(pairs):
         return made
@@ -72,13 +73,8 @@ def unique_keys(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     for key, several in values.items():
         if len(several) > 1 and is_access_key(str(key)):
             made[key] = one_list(several)
-        elif len(several) > 1 and resembles_access_key(str(key)):
-            made[key] = next((value for value in several if value not in (None, [])), None)
-        elif any(next(access_keys(value), None) for value in several[:-1]):
-            if all(isinstance(value, Mapping) for value in several):
-                made[key] = unique_keys([pair for value in several for pair in value.items()])
-            else:
-                lost = True
+        elif any(next(access_keys({key: value}), None) for value in several[:-1]):
+            lost = True
     if lost:
         made["acl"] = one_list([made.get("acl"), [EVERYTHING]])
     return made
@@ -126,13 +122,14 @@ def is_readable(acl: Any) -> bool:
     return True
 
 
-def access_keys(value: Any) -> Iterator[str]:
-    """Yields the keys, at any depth, that look like access lists and are not empty."""
+def access_keys(value: Any, spelled: bool = True) -> Iterator[str]:
+    """Yields the keys, at any depth, that fold to an access list and are not empty. Without `spelled`, those that are
+    spelled like one are left out."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if resembles_access_key(str(key)) and item not in (None, []):
+            if item not in (None, []) and is_alike(str(key)) and (spelled or not is_access_key(str(key))):
                 yield str(key)
-            yield from access_keys(item)
+            yield from access_keys(item, spelled)
     elif isinstance(value, list):
         for item in value:
-            yield from access_keys(item)
+            yield from access_keys(item, spelled)

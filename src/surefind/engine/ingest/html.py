@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from surefind.base.spec import Stage
 from surefind.base.types import Document
-from surefind.engine.files.inside import is_access_key, owner_only, resembles_access_key
+from surefind.engine.files.inside import is_access_key, is_alike, owner_only
 from surefind.engine.files.readers import FORMATS
 from surefind.engine.ingest._access_list import access_groups, with_access_only
 from surefind.engine.ingest._decode import is_readable, read_text
@@ -64,7 +64,7 @@ def _listed(soup: Any, document: str) -> tuple[str, ...]:
     for meta in soup("meta"):
         others = repeated(meta)
         values = [(key, str(value)) for key, value in meta.attrs.items() if isinstance(value, str)] + others
-        named = [(key, value) for key, value in values if key not in _VALUES and resembles_access_key(value)]
+        named = [(key, value) for key, value in values if key not in _VALUES and is_alike(value)]
         if not named:
             continue
         name = named[0][1]
