@@ -7,13 +7,13 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from llm_server import LLMServer
+from memory_view import MemoryView
 from surefind.base.access import Access
 from surefind.base.protocols import Services
 from surefind.base.types import BoolArray, Chunk, Mask, Query
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.search.pipeline import Pipeline, Run
 from surefind.engine.services import LocalServices
-from surefind.testing import MemoryView
 
 BLOCK = re.compile(r"<(\w+)(?: (\d+))? ([0-9a-f]{12})>\n(.*?)\n</\1(?: \2)? \3>", re.DOTALL)
 TEXTS = (

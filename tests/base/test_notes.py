@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
+from memory_view import MemoryView
 from surefind.base.access import Access
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Passages, Services
@@ -17,7 +18,6 @@ from surefind.base.types import Chunk, Query, Rankings
 from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
-from surefind.testing import MemoryView
 
 CHUNKS = [Chunk("a.md", 0, 4, "cash"), Chunk("b.md", 0, 11, "cash report")]
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from backend_contract import check_backend
 from surefind.base import spec
 from surefind.base.access import Access
 from surefind.base.types import EVERY, Chunk, Mask
@@ -17,7 +18,6 @@ from surefind.engine.store.backend import Contents
 from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.backends.view import LocalView
 from surefind.engine.store.catalogue import Catalogue
-from surefind.testing import check_backend
 
 pytestmark = pytest.mark.usefixtures("toys")
 

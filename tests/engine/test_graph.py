@@ -18,7 +18,7 @@ from surefind.engine.graph import walk
 from surefind.engine.graph.derive import HEADED, LINKS, MENTIONS, TITLED, derive
 from surefind.engine.graph.facts import Facts, Lexicon, key_of, resolve, title_forms
 from surefind.engine.graph.walk import pagerank
-from surefind.testing import built
+from surefind.testing.retrievers import built
 
 
 @pytest.mark.parametrize(

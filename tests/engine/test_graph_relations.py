@@ -25,7 +25,7 @@ from surefind.engine.graph.relations import MAX_RELATIONS, relate, relate_direct
 from surefind.engine.graph.summaries import labels, summarise
 from surefind.engine.retrieve.graph_local import GraphLocal
 from surefind.engine.services import LocalServices
-from surefind.testing import built
+from surefind.testing.retrievers import built
 
 
 def weights(found: Graph) -> dict[tuple[str, str], float]:

@@ -10,6 +10,7 @@ import pytest
 
 from llm_server import LLMServer
 from llm_steps import CHUNKS, services_for
+from memory_view import MemoryView
 from scripted_models import SCRIPTED, scripted
 from surefind.base.abilities import paid_calls
 from surefind.base.access import Access
@@ -21,7 +22,6 @@ from surefind.engine.llm.models import quote
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.lab.bench.cost import again, calls_of, stages_of
-from surefind.testing import MemoryView
 
 QUERIES = [Query("cash report"), Query("who opens the safe?")]
 WORK = Workload(len(QUERIES), len(CHUNKS), len(CHUNKS), 10, 10)

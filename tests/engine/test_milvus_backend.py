@@ -8,11 +8,11 @@ import pytest
 
 pytest.importorskip("milvus_lite", reason="surefind[milvus] is not installed: make milvus")
 
+from backend_contract import check_backend
 from surefind.base import spec
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backends.milvus.backend import MilvusBackend
 from surefind.engine.store.backends.milvus.server import Server
-from surefind.testing import check_backend
 
 pytestmark = pytest.mark.usefixtures("toys")
 

@@ -15,6 +15,7 @@ import pytest
 
 from exam_helpers import FEW, surefind
 from helpers import EXAMPLE, Home
+from memory_view import MemoryView
 from surefind import Access, KnowledgeBase
 from surefind.base import spec
 from surefind.base.errors import QueryError
@@ -31,7 +32,7 @@ from surefind.lab.calibrate.run import success_of
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.measure.thresholds import Bin
-from surefind.testing import MemoryView, rankings_of
+from surefind.testing import rankings_of
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
 

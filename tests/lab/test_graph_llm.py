@@ -29,7 +29,8 @@ from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.run import run_bench
 from surefind.lab.exam.model import Exam, Judgment
-from surefind.testing import built, check_retriever
+from surefind.testing import check_retriever
+from surefind.testing.retrievers import built
 
 pytestmark = pytest.mark.usefixtures("toys")
 

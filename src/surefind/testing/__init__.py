@@ -1,4 +1,4 @@
-"""Contract suites: check the rules that every stage of a kind must follow, for our own tests and for plugin authors.
+"""Contract suites: check the rules that every stage of a kind must follow, for plugin authors and our own tests.
 
     from surefind.testing import check_chunker
 
@@ -9,8 +9,7 @@ Each check raises `AssertionError` with a message that names the broken rule and
 samples (`DOCUMENTS`, `TEXTS`, `FUSER_ROWS`) by default; pass your own if a stage needs a special kind of input.
 """
 
-from surefind.testing.backends import check_backend
-from surefind.testing.retrievers import MemoryView, built, check_retriever
+from surefind.testing.retrievers import check_retriever
 from surefind.testing.stages import (
     DOCUMENTS,
     FUSER_ROWS,
@@ -35,11 +34,8 @@ __all__ = [
     "FUSER_ROWS",
     "TEXTS",
     "TOLERANCE",
-    "MemoryView",
     "Row",
-    "built",
     "check_analyzer",
-    "check_backend",
     "check_chunker",
     "check_declared",
     "check_embedder",

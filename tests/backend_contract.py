@@ -1,4 +1,4 @@
-"""Checks backends, which store the chunks of a knowledge base and search them."""
+"""Checks backends, which store the chunks of a knowledge base and search them: the contract of all of them."""
 
 from __future__ import annotations
 
