@@ -102,9 +102,9 @@ class LLMSegments(Stage):
         return prices.calls(self.model, work.documents * parts * self.tries, work.document_tokens // parts, 60)
 
     def chunk(self, document: Document, services: Services) -> list[Chunk]:
-        found_sections = sections(document)
+        outline = sections(document)
         # Split each section by itself, so that no sentence crosses a heading.
-        tiles = [span for s in found_sections for span in sentence_spans(document.text, s.start, s.end)]
+        tiles = [span for s in outline for span in sentence_spans(document.text, s.start, s.end)]
         sentences = [span for span in tiles if document.text[slice(*span)].strip()]
         if not sentences:
             return []
@@ -119,7 +119,7 @@ class LLMSegments(Stage):
             starts += [first, *(first + point for point in breaks)]
         edges = [*starts, len(sentences)]
         spans = [(sentences[a][0], sentences[b - 1][1]) for a, b in pairwise(edges)]
-        return [make_chunk(document, *span, _headings(found_sections, span[0])) for span in spans]
+        return [make_chunk(document, *span, _headings(outline, span[0])) for span in spans]
 
     def _parts(self, document: Document, sentences: list[Span]) -> list[tuple[int, int]]:
         """Splits the sentences into runs of about equal length, of about `part_words` words at most."""
@@ -169,6 +169,6 @@ class LLMSegments(Stage):
         return f"after {self.tries} tries, {complaint}"
 
 
-def _headings(found: list[Section], start: int) -> tuple[str, ...]:
+def _headings(outline: list[Section], start: int) -> tuple[str, ...]:
     """The headings above the position where a chunk begins."""
-    return next((section.path for section in found if section.start <= start < section.end), ())
+    return next((section.path for section in outline if section.start <= start < section.end), ())

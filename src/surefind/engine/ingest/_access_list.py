@@ -183,8 +183,8 @@ def _front_groups(metadata: Mapping[str, Any], text: str, document: str, decided
     try:
         groups = access_groups(metadata)
     except SourceError as error:
-        line_found = access_line(text)
-        line = f" at line {line_found[0]}" if line_found else ""
+        place = access_line(text)
+        line = f" at line {place[0]}" if place else ""
         return owner_only(document, f"it {str(error).rpartition('; ')[0]}{line}", advice=IN_FRONT_MATTER)
     decided = decided or bool(groups)
     if not decided:

@@ -121,8 +121,8 @@ def _cells(row: Any) -> list[Any]:
 
 
 def _span(cell: Any, name: str) -> int:
-    given = str(cell.get(name) or "1")
-    return max(1, min(1000, int(given[:9]))) if given.isdecimal() else 1
+    digits = str(cell.get(name) or "1")
+    return max(1, min(1000, int(digits[:9]))) if digits.isdecimal() else 1
 
 
 _NEVER_CONTENT = (

@@ -58,7 +58,7 @@ _INLINE = re.compile(
     r"|(?P<variable>\{\{(?:(?!\{\{|\}\})[^\n])*+\}\})"
     r"|(?P<comment>\{/\*(?:(?!\{/\*|\*/\})[\s\S])*+\*/\}|\{\*[^*{}\n]*+\*\})"
     r"|(?P<tag></?(?P<name>[A-Z][\w.]*+)"
-    r"(?P<given>\s(?:[^<>{}\"']|\"[^\"<]*+\"|'[^'<]*+'|\{(?:[^{}<]|\{[^{}<]*+\})*+\})*+)?/?>)"
+    r"(?P<properties>\s(?:[^<>{}\"']|\"[^\"<]*+\"|'[^'<]*+'|\{(?:[^{}<]|\{[^{}<]*+\})*+\})*+)?/?>)"
     r"|(?P<attributes>\{:?[ \t]*+(?:(?:[.#][A-Za-z][\w:-]*+"
     r"|[A-Za-z][\w:-]*+=(?:\"[^\"\n{}]*+\"|'[^'\n{}]*+'|[^\s{}\"']++))[ \t]*+)++\}|\{::?/?[\w \t=\"'.#-]*+/?\})"
     r"|(?P<icon>:(?:material|octicons|fontawesome|simple)-[\w-]++:)"
@@ -232,11 +232,11 @@ class _MarkScan:
         return "" if hidden else made
 
     def _code_tag(self, at: int, tag: re.Match[str], ends: Mapping[str, int]) -> tuple[bool, str]:
-        name, given = tag[1] or tag[3], (tag[2] or tag[4] or "").strip(" \t-").split()
+        name, words = tag[1] or tag[3], (tag[2] or tag[4] or "").strip(" \t-").split()
         if ends.get(name, -1) < at:
             return True, ""
         self.code, self.closing = name, "```" if name == "highlight" else ""
-        return False, f"```{given[0] if given else ''}" if name == "highlight" else ""
+        return False, f"```{words[0] if words else ''}" if name == "highlight" else ""
 
     def _fence(self, at: int, line: str, fence: re.Match[str]) -> tuple[bool, str]:
         mark, info = fence[1], fence[2].strip()
@@ -250,18 +250,18 @@ class _MarkScan:
         self.code, self.closing = mark, ""
         return False, line
 
-    def _directive(self, at: int, mark: str, name: str, given: str, indent: str) -> str:
+    def _directive(self, at: int, mark: str, name: str, argument: str, indent: str) -> str:
         """Opens a directive, and returns the line that stands for its first one."""
         self.opened = at
         if name in _CODE:
             self.code, self.closing = mark, f"{indent}```" if mark[0] == ":" else ""
-            language = (given.split() or [_CODE[name]])[0] if not _CODE[name] else _CODE[name]
+            language = (argument.split() or [_CODE[name]])[0] if not _CODE[name] else _CODE[name]
             return f"{indent}{'```' if mark[0] == ':' else mark}{language}"
         kind = "pages" if name == "toctree" else "hidden" if name in _HIDDEN else "text"
         self.blocks.append(_Block(mark, kind))
         if name in _PICTURES:
-            return f"{indent}![]({given.split()[0]})" if given.split() else ""
-        return "" if kind != "text" else indent + _label(name, given)
+            return f"{indent}![]({argument.split()[0]})" if argument.split() else ""
+        return "" if kind != "text" else indent + _label(name, argument)
 
     def _option(self, at: int, line: str, bare: str) -> str | None:
         """Returns what stands for an option of the directive above; None if it has no more options."""
@@ -384,12 +384,12 @@ def _is_directive(name: str) -> bool:
 
 def _label(name: str, title: str) -> str:
     """Returns what a container begins with: its title or its kind, in bold type; nothing for one of another kind."""
-    said = title.replace("*", "").replace("`", "").strip().strip('"').strip()
+    label = title.replace("*", "").replace("`", "").strip().strip('"').strip()
     if name in _WORDS:
-        said = f"{_WORDS[name]} {said}".strip()
-    elif not said and name in _ADMONITIONS and name not in _NO_LABEL:
-        said = name.capitalize()
-    return f"**{said}{'' if said[-1] in ':.!?' else ':'}**" if said else ""
+        label = f"{_WORDS[name]} {label}".strip()
+    elif not label and name in _ADMONITIONS and name not in _NO_LABEL:
+        label = name.capitalize()
+    return f"**{label}{'' if label[-1] in ':.!?' else ':'}**" if label else ""
 
 
 def _page_of(line: str) -> str:
@@ -469,12 +469,12 @@ def _code_spans(text: str) -> list[Span]:
 def _role(name: str, content: str) -> str:
     """Converts a role of MyST: a link to a document, words, or code."""
     match = _ROLE_TARGET.fullmatch(content)
-    shown = match[1].strip() if match else content.lstrip("~!")
+    label = match[1].strip() if match else content.lstrip("~!")
     target = match[2] if match else content
     kind = name.rpartition(":")[2]
     if kind in ("doc", "download"):
-        return f"[{shown.rpartition('/')[2]}]({target})" if not match else f"[{shown}]({target})"
-    return shown if match or kind in _TEXT_ROLES or "ref" in kind else f"`{shown}`"
+        return f"[{label.rpartition('/')[2]}]({target})" if not match else f"[{label}]({target})"
+    return label if match or kind in _TEXT_ROLES or "ref" in kind else f"`{label}`"
 
 
 def _made(text: str, match: re.Match[str], metadata: Mapping[str, Any], components: set[str]) -> str | None:
@@ -525,10 +525,10 @@ def _tag(tag: str, in_address: bool) -> str:
     name = named[1].lower() if named else ""
     if not named or name.startswith("end") or (name in _FLOW and "=" not in tag):
         return ""
-    given = tag[named.end() :].strip().rstrip("/")
-    values = dict(_attributes(given))
-    strings = [match[1] or match[2] or "" for match in _STRING.finditer(_ATTRIBUTE.sub("", given))]
-    words = strings or [word for word in _ATTRIBUTE.sub("", given).split() if "=" not in word]
+    arguments = tag[named.end() :].strip().rstrip("/")
+    values = dict(_attributes(arguments))
+    strings = [match[1] or match[2] or "" for match in _STRING.finditer(_ATTRIBUTE.sub("", arguments))]
+    words = strings or [word for word in _ATTRIBUTE.sub("", arguments).split() if "=" not in word]
     if name in _LINKS:
         target = (words or [values.get("url") or values.get("page") or values.get("path") or ""])[0]
         target = {"link": "/", "post_url": "/_posts/"}.get(name, "") + target if target else ""
@@ -540,7 +540,7 @@ def _tag(tag: str, in_address: bool) -> str:
     content = next((values[key] for key in ("content", "text") if values.get(key)), "")
     title = next((values[key] for key in _TITLES if values.get(key)), "") if name not in _FLOW else ""
     if name in _FLOW:  # an include: what it says is in its attributes, and its file names its kind
-        name = next((word for word in re.split(r"[/.\s_-]", given.split("=")[0]) if word in _ADMONITIONS), "")
+        name = next((word for word in re.split(r"[/.\s_-]", arguments.split("=")[0]) if word in _ADMONITIONS), "")
         title = values.get("title", "")
     if in_address:
         return ""
@@ -585,12 +585,12 @@ def _variable(name: str, metadata: Mapping[str, Any], in_address: bool) -> str |
 
 def _component(match: re.Match[str], components: set[str]) -> str | None:
     """Converts a tag of JSX: its title stays. `<Name>` alone may be a word that the reader needs."""
-    mark, name, given = match[0], match["name"], match["given"] or ""
-    if name not in components and not mark.endswith("/>") and not re.search(r"\w=[\"'{]", given):
+    mark, name, properties = match[0], match["name"], match["properties"] or ""
+    if name not in components and not mark.endswith("/>") and not re.search(r"\w=[\"'{]", properties):
         return None
     if mark.startswith("</"):
         return "" if name in components else None
-    values = dict(_attributes(given))
+    values = dict(_attributes(properties))
     if name in ("Image", "Img", "Figure") and values.get("src"):
         return f"![{values.get('alt', '')}]({values['src']})"
     title = next((values[key] for key in _TITLES if values.get(key)), "")

@@ -46,14 +46,14 @@ class Csv(Stage):
         delimiter = self.delimiter or (declared[1] if declared else find_delimiter(text) or ",")
         lines = io.StringIO(text[declared.end() if declared else 0 :])  # keeps line ends: cells may contain them
         try:
-            found = [(n, row) for n, row in enumerate(csv_library.reader(lines, delimiter=delimiter), 1) if any(row)]
+            table = [(n, row) for n, row in enumerate(csv_library.reader(lines, delimiter=delimiter), 1) if any(row)]
         except csv_library.Error as error:
             raise SourceError(f"is not a CSV table ({error})") from None
-        if not found:
+        if not table:
             return
-        (top, names), *rows = found
+        (top, names), *rows = table
         groups = _groups(names, text, document_id)
-        width = max(len(row) for _, row in found)
+        width = max(len(row) for _, row in table)
         header = [name or f"column {i}" for i, name in enumerate(names + [""] * (width - len(names)), 1)]
         numbers = [number for number, _ in rows] or [top]
         made = ((numbered("row", numbers[a], numbers[b]), part) for a, b, part in parts(header, (r for _, r in rows)))

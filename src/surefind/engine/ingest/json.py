@@ -89,8 +89,8 @@ class Json(Stage):
         return ()
 
     def _id(self, record: Any, number: int) -> str:
-        given_id = _first(record, (self.id,) if self.id else _IDS)
-        return str(number if given_id is None else given_id)
+        record_id = _first(record, (self.id,) if self.id else _IDS)
+        return str(number if record_id is None else record_id)
 
     def _document(self, record: Any, document_id: str, fallback: str, where: str) -> Document | None:
         """Makes the document of a record. Returns None if the record has none of the fields in `text`."""

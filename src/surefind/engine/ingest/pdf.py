@@ -116,13 +116,13 @@ def _without_folios(pages: Mapping[int, str]) -> dict[int, str]:
     seen: Counter[tuple[int, str, int]] = Counter()
     for page, text in pages.items():
         seen.update({key for edge in _EDGES for key in _counting(page, text, edge)})
-    kept = {}
+    stripped = {}
     for page, text in pages.items():
         for edge in _EDGES:
             if any(seen[key] >= _SAME_HEAD for key in _counting(page, text, edge)):
                 text = "\n\n".join(text.split("\n\n")[slice(1, None) if edge == 0 else slice(-1)]).rstrip() + "\n"
-        kept[page] = text
-    return kept
+        stripped[page] = text
+    return stripped
 
 
 def _counting(page: int, text: str, edge: int) -> Iterator[tuple[int, str, int]]:

@@ -38,8 +38,8 @@ class Pptx(Stage):
 
         slides = list(Presentation(str(path)).slides)
         text, places = joined((f"slide {i}", self._slide(slide, i)) for i, slide in enumerate(slides, 1))
-        given = package_title(path)
-        title = given if not _DEFAULT_TITLE.fullmatch(given) else next(filter(None, map(_title, slides)), path.stem)
+        name = package_title(path)
+        title = name if not _DEFAULT_TITLE.fullmatch(name) else next(filter(None, map(_title, slides)), path.stem)
         yield Document(document_id, text, title, "markdown", places=places)
 
     def _slide(self, slide: Any, number: int) -> str:

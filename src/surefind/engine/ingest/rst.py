@@ -145,5 +145,5 @@ def _role(name: str, raw: str, text: str, line: int, inliner: Any, options: Any 
     from docutils import nodes
 
     match = _TARGET.fullmatch(text)
-    shown = match.group(1) if match else text.lstrip("~!")
-    return [nodes.literal("", shown) if not match and "ref" not in name else nodes.inline("", shown)], []
+    label = match.group(1) if match else text.lstrip("~!")
+    return [nodes.literal("", label) if not match and "ref" not in name else nodes.inline("", label)], []

@@ -45,12 +45,12 @@ class Xlsx(Stage):
 
         try:
             book = load_workbook(path, read_only=True, data_only=True, keep_links=False)
-            found = [part for sheet in book.worksheets for part in _sheet(sheet)]
+            pieces = [part for sheet in book.worksheets for part in _sheet(sheet)]
         except (InvalidFileException, ElementTree.ParseError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise SourceError(f"is a damaged Excel file ({error})") from None
-        column = next((column for _, _, column in found if column), "")
+        column = next((column for _, _, column in pieces if column), "")
         groups = owner_only(document_id, column) if column else ()
-        text, places = joined((place, text) for place, text, _ in found)
+        text, places = joined((place, text) for place, text, _ in pieces)
         yield Document(document_id, text, package_title(path) or path.stem, "markdown", acl=groups, places=places)
 
 
@@ -82,7 +82,7 @@ def _rows(sheet: Any) -> Iterator[Row]:
     merged = _merged(sheet)
     reaching: dict[int, tuple[str, int]] = {}  # column -> (value, last row)
     for number, row in enumerate(sheet.iter_rows(), 1):
-        values = [_shown(cell) for cell in row]
+        values = [_cell_text(cell) for cell in row]
         for column, last in merged.get(number, ()):
             if column < len(values) and values[column]:
                 reaching[column] = values[column], last
@@ -130,7 +130,7 @@ def _tables(rows: Iterable[Row]) -> Iterator[tuple[Row, Row, list[Row]]]:
         yield caption, header, held
 
 
-def _shown(cell: Any) -> str:
+def _cell_text(cell: Any) -> str:
     value = cell.value
     if value is None:
         return ""
