@@ -122,7 +122,7 @@ class Agentic(Stage):
         return reordered(rankings, [_decided(state, self.reverse) for state in states], k, self.name)
 
     def _start(self, query: Query, rankings: Rankings, row: int) -> _Progress:
-        before = _one(rankings, row)
+        before = _row(rankings, row)
         return _Progress([before], before.row(0)[0][: self.look].tolist(), [query.text])
 
     def _step(
@@ -136,13 +136,13 @@ class Agentic(Stage):
     ) -> dict[int, list[str]]:
         """Makes one call for each active query; returns the next searches of the queries that go on."""
         views = {i: [*states[i].evidence, *states[i].look] for i in active}
-        shown_as = [view for i in active for view in self._shown_as(views[i])]
-        owners = [i for i in active for _ in self._shown_as(views[i])]
+        orders = [view for i in active for view in self._orders(views[i])]
+        owners = [i for i in active for _ in self._orders(views[i])]
         prompts = [
             self._messages(queries[i], states[i], view, step, passages, services)
-            for i, view in zip(owners, shown_as, strict=True)
+            for i, view in zip(owners, orders, strict=True)
         ]
-        sizes = [len(view) for view in shown_as]
+        sizes = [len(view) for view in orders]
         answers = ask(
             services, self.model, prompts, schema=_SCHEMA, max_tokens=self.max_tokens,
             usable=lambda at, answer: not isinstance(read_step(answer.text, sizes[at]), SurefindError),
@@ -159,7 +159,7 @@ class Agentic(Stage):
             if len(replies) < passes:  # an answer whose second is missing has nothing to agree with
                 state.failed = next(reply for reply in read[mine] if isinstance(reply, SurefindError))
                 continue
-            named = [[view[n - 1] for n in reply[0]] for reply, view in zip(replies, shown_as[mine], strict=True)]
+            named = [[view[n - 1] for n in reply[0]] for reply, view in zip(replies, orders[mine], strict=True)]
             common = [number for number in named[0] if number in named[-1]]
             if (
                 self.reverse
@@ -183,7 +183,7 @@ class Agentic(Stage):
                 wanted[i] = new
         return wanted
 
-    def _shown_as(self, view: list[int]) -> list[list[int]]:
+    def _orders(self, view: list[int]) -> list[list[int]]:
         """The orders in which passages are shown."""
         return [view, view[::-1]] if self.reverse else [view]
 
@@ -215,7 +215,7 @@ class Agentic(Stage):
         rankings = source.search([Query(text) for _, text in owners], depth)
         fresh: dict[int, list[list[int]]] = {i: [] for i in wanted}
         for row, (i, text) in enumerate(owners):
-            states[i].lists.append(_one(rankings, row))
+            states[i].lists.append(_row(rankings, row))
             states[i].searches.append(text)
             fresh[i].append([o for o in rankings.row(row)[0].tolist() if o not in states[i].seen])
         for i, rows in fresh.items():
@@ -268,5 +268,5 @@ def _decided(state: _Progress, reverse: bool) -> list[tuple[int, float]]:
     return in_order([*state.evidence, *(number for number in every if number not in set(state.evidence))])
 
 
-def _one(rankings: Rankings, row: int) -> Rankings:
+def _row(rankings: Rankings, row: int) -> Rankings:
     return Rankings(rankings.ids[row : row + 1], rankings.scores[row : row + 1], rankings.source, rankings.signal)

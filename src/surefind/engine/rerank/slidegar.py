@@ -101,8 +101,8 @@ class Slide:
             if len(new) < size and number not in self._seen:
                 new.append(number)
                 self._seen.add(number)
-        shown_anyway = set(self._ranking[: len(self._seen)])
-        self.adopted += sum(number not in shown_anyway for number in new)
+        first_seen = set(self._ranking[: len(self._seen)])
+        self.adopted += sum(number not in first_seen for number in new)
         return new
 
     @property

@@ -394,18 +394,18 @@ _POSTINGS_AT_ONCE = 1 << 20
 class JoinedPostings:
     def __init__(self, parts: Sequence[Part], folder: Path | None = None) -> None:
         """Joins parts; `folder` is where an index of the same parts was saved, if there is one."""
-        given = [cast(Postings, part.index) for part in parts]
+        earlier = [cast(Postings, part.index) for part in parts]
         self._division = Division([part.places for part in parts])
         alive = self._division.alive
         self._live = [
             _counted(posting, alive[i]) if folder is None else _read(folder / f"live-{i}.npy", posting)
-            for i, posting in enumerate(given)
+            for i, posting in enumerate(earlier)
         ]
-        lengths = sum(int(posting.lengths[alive[i]].sum(dtype=np.int64)) for i, posting in enumerate(given))
+        lengths = sum(int(posting.lengths[alive[i]].sum(dtype=np.int64)) for i, posting in enumerate(earlier))
         average = max(1.0, lengths / max(1, len(self)))
-        df = _frequencies([posting.vocabulary for posting in given], self._live)
-        self.parts = [posting.among(TermStatistics(len(self), average, df[i])) for i, posting in enumerate(given)]
-        self.analyzer = given[0].analyzer
+        df = _frequencies([posting.vocabulary for posting in earlier], self._live)
+        self.parts = [posting.among(TermStatistics(len(self), average, df[i])) for i, posting in enumerate(earlier)]
+        self.analyzer = earlier[0].analyzer
 
     def __len__(self) -> int:
         return self._division.count

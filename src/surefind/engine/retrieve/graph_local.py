@@ -125,20 +125,20 @@ class GraphLocal(Aided, Stage):
             if by_lexicon == [[]]:
                 note("the question names no entity in the graph")
             return by_lexicon
-        found, failed = [], []
+        entities, failed = [], []
         for read, otherwise in zip(self._reader().read(texts, services), by_lexicon, strict=True):
             if isinstance(read, SurefindError):
                 failed.append(read)
-                found.append(otherwise)
+                entities.append(otherwise)
                 continue
             named = sorted({entity for mention in read.mentions for entity in graph.named_in(mention.name)})
             if self.entities == "llm":
                 named = sorted({*named, *otherwise})
             elif not named and otherwise:
                 note("names found in the graph, because the graph has none of the model's names")
-            found.append(named or otherwise)
+            entities.append(named or otherwise)
         note_failures(failed, len(texts), "names found in the graph")
-        return found
+        return entities
 
     def candidates(self, graph: Graph, ring: Sequence[int]) -> list[int]:
         """The chunks within `hops` of some entities, at most `pool`, in the order in which they are reached."""

@@ -87,12 +87,12 @@ def _read(run: Run, queries: Sequence[Query], view: View, access: Access) -> Flo
     """The signals of the reader for each query."""
     reader = bundled_reader(TOKENS)
     last = _last(run)
-    found = []
+    signals = []
     for number, query in enumerate(queries):
         ids = last.row(number)[0][:READ].tolist()
         chunks = [passage.chunk for passage in view.passages(ids, access, _AROUND)]
-        found.append(reading_signals(reader.score(query.text, chunks)))
-    return np.array(found)
+        signals.append(reading_signals(reader.score(query.text, chunks)))
+    return np.array(signals)
 
 
 def _wordings(queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access) -> Wordings:

@@ -34,7 +34,7 @@ _RETRY_SECONDS = 2.0
 """The time to wait before trying again to open a generation that could not be opened."""
 
 
-class _Shown:
+class _Opened:
     """A reader, and a time at which it was the newest one: a newer generation was committed after it. The two belong
     together. A request that compared its reader with the time of the next one served withdrawn documents."""
 
@@ -50,7 +50,7 @@ class Current:
         """`newest` returns the number of the newest generation; `open_newest` opens it, given the reader before it."""
         self._newest = newest
         self._open = open_newest
-        self._shown: _Shown | None = None
+        self._current: _Opened | None = None
         self._opening = threading.Lock()
         self._tried, self._again = 0, 0.0
         """The generation that was last opened in the background, and the time from which it may be tried again."""
@@ -64,25 +64,25 @@ class Current:
     def get(self) -> Searcher:
         """Returns the reader for a new request. If there is a newer generation, it is opened in the background. The
         request waits for it if that generation may be older than `BEHIND_SECONDS`."""
-        shown = self._shown
-        if shown is not None and shown.reader.damaged and time.monotonic() > self._repaired:
+        current = self._current
+        if current is not None and current.reader.damaged and time.monotonic() > self._repaired:
             self._repaired = time.monotonic() + _RETRY_SECONDS
             return self.refresh()  # a sync may have repaired what it could not read
-        while shown is not None:
+        while current is not None:
             now = time.monotonic()
             newest = self._newest()
-            if newest == shown.reader.generation:
-                shown.known = max(shown.known, now)
-                return shown.reader
+            if newest == current.reader.generation:
+                current.known = max(current.known, now)
+                return current.reader
             self._begin(newest)
             failed = self._tried == newest and self.problem
-            if failed or now - shown.known <= BEHIND_SECONDS:
-                return shown.reader
+            if failed or now - current.known <= BEHIND_SECONDS:
+                return current.reader
             with self._opening:
-                opened = self._shown
-            if opened is shown:
-                return shown.reader  # the new generation cannot be opened
-            shown = opened
+                opened = self._current
+            if opened is current:
+                return current.reader  # the new generation cannot be opened
+            current = opened
         return self.refresh()
 
     def _begin(self, newest: int) -> None:
@@ -99,20 +99,20 @@ class Current:
     def refresh(self) -> Searcher:
         """Returns the reader of the newest generation, and opens it first if necessary."""
         with self._opening:
-            shown, now = self._shown, time.monotonic()
-            if shown is None or shown.reader.damaged or shown.reader.generation != self._newest():
-                shown = self._shown = _Shown(self._open(shown.reader if shown else None), now)
+            current, now = self._current, time.monotonic()
+            if current is None or current.reader.damaged or current.reader.generation != self._newest():
+                current = self._current = _Opened(self._open(current.reader if current else None), now)
                 self.problem = ""
-            shown.known = max(shown.known, now)
-            return shown.reader
+            current.known = max(current.known, now)
+            return current.reader
 
     def _in_background(self) -> None:
         now = time.monotonic()
         try:
-            shown = self._shown
-            opened = _Shown(self._open(shown.reader if shown else None), now)
+            current = self._current
+            opened = _Opened(self._open(current.reader if current else None), now)
             if not self._closed:
-                self._shown = opened
+                self._current = opened
             self.problem = ""
         except Exception as error:  # whatever the error, searches continue on the current reader
             self.problem = str(error) if isinstance(error, SurefindError) else f"{type(error).__name__}: {error}"
@@ -122,7 +122,7 @@ class Current:
     def drop(self) -> None:
         """Drops the reader; the next request opens a new one."""
         with self._opening:
-            self._shown = None
+            self._current = None
 
     def close(self) -> None:
         """Waits for the background thread and drops the reader."""
@@ -130,7 +130,7 @@ class Current:
         thread = self._thread
         if thread is not None:
             thread.join()
-        self._shown = None
+        self._current = None
 
 
 @dataclass(frozen=True)
@@ -178,8 +178,8 @@ class Opening:
         """Opens a set of documents that no generation shows yet, as the generation that it will be. Only the writer may
         do so: no lease protects it."""
         members = self.catalogue.members(contents)
-        next_one = Generation(self.catalogue.generation() + 1, "", len(members), contents)
-        return Searcher(next_one, self.catalogue, self._view(contents), self.services, Lease(None))
+        generation = Generation(self.catalogue.generation() + 1, "", len(members), contents)
+        return Searcher(generation, self.catalogue, self._view(contents), self.services, Lease(None))
 
     def _view(self, contents: int) -> View:
         members = partial(self.catalogue.members, contents)

@@ -84,7 +84,7 @@ class PipelinePassages:
         self._view = view
         self._services = services
         self._access = access
-        self._known = tuple(queries), tuple(rankings)
+        self._retrieved = tuple(queries), tuple(rankings)
 
     def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
         return self._view.chunks(ids, self._access)
@@ -115,7 +115,7 @@ class PipelinePassages:
 
     def retrieved(self, queries: Sequence[Query]) -> list[Rankings]:
         """Returns the rankings of each retriever."""
-        known, rankings = self._known
+        known, rankings = self._retrieved
         if rankings and tuple(queries) == known:
             return list(rankings)
         depth = self._pipeline.depth
