@@ -167,17 +167,17 @@ class SpanScores:
         self._spans = spans
         self._places = places
         self._documents = documents
-        self._known: dict[tuple[bool, int], Mapping[str, Floats]] = {}
+        self._scores: dict[tuple[bool, int], Mapping[str, Floats]] = {}
         self._ranking: Rankings | None = None
 
     def of(self, ranking: Rankings, measure: Measure) -> Floats:
         if self._ranking is not ranking:
-            self._ranking, self._known = ranking, {}
+            self._ranking, self._scores = ranking, {}
         of_text = measure.name in SPAN_MEASURES
-        if (of_text, measure.k) not in self._known:
+        if (of_text, measure.k) not in self._scores:
             judge = self._texts if of_text else self._overlap
-            self._known[of_text, measure.k] = judge.scores(ranking, measure.k)
-        return self._known[of_text, measure.k][measure.name]
+            self._scores[of_text, measure.k] = judge.scores(ranking, measure.k)
+        return self._scores[of_text, measure.k][measure.name]
 
     @cached_property
     def _overlap(self) -> OverlapJudge:

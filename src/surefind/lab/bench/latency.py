@@ -134,7 +134,7 @@ class _Stopwatch:
         self._size = size
         self._rounds: dict[str, list[list[float]]] = {}
         self._spent: dict[str, list[CollectedNotes]] = {}
-        self._found: dict[str, list[Rankings]] = {}
+        self._rankings: dict[str, list[Rankings]] = {}
         self._done: set[str] = set()
 
     def time(
@@ -150,15 +150,15 @@ class _Stopwatch:
         number of queries that all stages before it were timed on; one that takes seconds per query is timed on fewer.
         """
         if key in self._done:
-            return self._found[key]
+            return self._rankings[key]
         self._done.add(key)
-        if key not in self._found:
+        if key not in self._rankings:
             self._warm_up(work, self._size if reach is None else reach)
             self._rounds[key] = []
         elif sum(map(sum, self._rounds[key])) > _REPEATED * 1000:
-            return self._found[key]
+            return self._rankings[key]
         times: list[float] = []
-        self._found[key], self._spent[key] = [], []
+        self._rankings[key], self._spent[key] = [], []
         begun = time.perf_counter()
         for i in range(self._size if reach is None else reach):
             if i >= _MIN_TIMED and time.perf_counter() - begun > _MAX_TIMING_SECONDS:
@@ -171,9 +171,9 @@ class _Stopwatch:
                 ended = time.perf_counter()
             times.append((ended - started + collected.waited) * 1000)
             self._spent[key].append(collected)
-            self._found[key].append(result)
+            self._rankings[key].append(result)
         self._rounds[key].append(times)
-        return self._found[key]
+        return self._rankings[key]
 
     def next_round(self) -> None:
         self._done.clear()

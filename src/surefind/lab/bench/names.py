@@ -317,14 +317,14 @@ def plan_for(kb: KnowledgeBase, exam: Exam, what: Compared, access: Access) -> P
     slow = [
         LeftOut(contender.name)
         for contender in what.contenders
-        if contender.name in what.offered and len(exam.queries) > _READ and _reads_here(contender.pipeline)
+        if contender.name in what.offered and len(exam.queries) > _READ and _reads_passages(contender.pipeline)
     ]
     left_out = (*slow, *what.left_out)
     # Without the questions that a contender learned from: the quote then covers exactly those that will be asked.
     return unseen(Plan(_without(what.contenders, slow), exam, what.measures, access, left_out), kb.services)
 
 
-def _reads_here(pipeline: Pipeline) -> bool:
+def _reads_passages(pipeline: Pipeline) -> bool:
     """Whether a reranker reads passages on this machine for every question."""
     return any(declared(reranker).runs_here for reranker in pipeline.rerank)
 

@@ -61,11 +61,11 @@ def left_out_text(dropped: int | None, restricted: int | None) -> str:
     it."""
     restricted = restricted or 0
     gone = (dropped or 0) - restricted
-    said = [f"{_questions(gone)} left out: {_theirs(gone)} no longer in the documents."] if gone else []
+    sentences = [f"{_questions(gone)} left out: {_theirs(gone)} no longer in the documents."] if gone else []
     if restricted:
         theirs = f"{_theirs(restricted)} in restricted documents (--as GROUP includes them)."
-        said.append(f"{_questions(restricted)} left out: {theirs}")
-    return " ".join(said)
+        sentences.append(f"{_questions(restricted)} left out: {theirs}")
+    return " ".join(sentences)
 
 
 def _questions(count: int) -> str:
@@ -163,7 +163,7 @@ def preset_names() -> list[str]:
     return sorted(PRESETS)
 
 
-def known_preset(name: str) -> Preset:
+def preset_named(name: str) -> Preset:
     if name not in PRESETS:
         raise SpecError(f"There is no preset {name!r}. {choices(name, preset_names())}")
     return PRESETS[name]
@@ -171,7 +171,7 @@ def known_preset(name: str) -> Preset:
 
 def compares_layouts(name: str) -> bool:
     """Whether a preset compares layouts; it then takes given pipelines instead of its own."""
-    return bool(known_preset(name).layouts)
+    return bool(preset_named(name).layouts)
 
 
 def current(settings: Settings) -> list[Contender]:
@@ -188,7 +188,7 @@ def preset(
 
     In a preset that compares layouts, the given pipelines replace the preset's own.
     """
-    chosen = known_preset(name)
+    chosen = preset_named(name)
     own = [Contender(label, Pipeline.parse(text, label)) for label, text in chosen.contenders.items()]
     cuts = {label: Layout.read(text) for label, text in chosen.layouts.items()}
     contenders = list(pipelines) if cuts and pipelines else [*own, *pipelines]

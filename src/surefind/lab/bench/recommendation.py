@@ -269,7 +269,7 @@ def decide(
     exam = _about_winner(names, measure, winner, len(worse), ties, intervals[winner])
     if len(names) > 1 and any(held_out) and not all(held_out):
         picked = _best(scores[~np.array(held_out)])
-        shown = _shown(held_out_intervals[picked])
+        shown = _estimate(held_out_intervals[picked])
         exam += f" The best on one half of the questions, {names[picked]}, scores {shown} on the other half."
     if advice is None:
         return Verdict(winner, ties, winner, exam)
@@ -350,14 +350,14 @@ def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
     return beaten
 
 
-def _shown(interval: Interval) -> str:
+def _estimate(interval: Interval) -> str:
     return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
 
 
 def _about_winner(
     names: Sequence[str], measure: str, winner: int, worse: int, ties: Sequence[int], interval: Interval
 ) -> str:
-    score = f"{measure} {_shown(interval)}"
+    score = f"{measure} {_estimate(interval)}"
     if len(names) == 1:
         return f"{names[winner]} scores {score}. There is no other configuration to compare it with."
     tied = f"statistically tied with {listed([names[i] for i in ties], 4)}"

@@ -106,8 +106,8 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         ModelCheck(redacted(kb.services.chat_name(need.model)), need.step, verdict.verdict, verdict.figure)
         for need, verdict in checks
     ]
-    said = sentence(checks, kb.services.chat_name)
-    made = build_report(outcome, texts, titles, command, learned, models, said)
+    advice = sentence(checks, kb.services.chat_name)
+    made = build_report(outcome, texts, titles, command, learned, models, advice)
     if not made.problems:  # after a failure, the next run tries again
         bench.cache.put_data(key, to_json(made))
     return Finished(made, outcome)
@@ -184,16 +184,16 @@ def known_item_exam(
     access: Access = OWNER,
     tell: Callable[[str], None] | None = None,
 ) -> Exam:
-    """The known-item exam of the current documents that `access` admits, as `kept_exam` keeps it."""
+    """The known-item exam of the current documents that `access` admits, as `saved_exam` keeps it."""
     origin = origin_of(per_family, seed=seed)
 
     def write(documents: list[Document]) -> Exam:
         return generate(documents, per_family=per_family, seed=seed)
 
-    return kept_exam(kb, "known-item", origin, write, access, tell)
+    return saved_exam(kb, "known-item", origin, write, access, tell)
 
 
-def kept_exam(
+def saved_exam(
     kb: KnowledgeBase,
     name: str,
     origin: str,

@@ -240,11 +240,11 @@ def _row(row: ReportRow, asked: Collection[str], titles: Collection[str]) -> Rep
 def _step(step: RerankChange, asked: Collection[str], titles: Collection[str]) -> RerankChange:
     if step.worst is None:
         return step
-    shown = (question for question in step.worst if question.id in asked)
-    return replace(step, worst=tuple(replace(question, top=_known(question.top, titles)) for question in shown))
+    questions = (question for question in step.worst if question.id in asked)
+    return replace(step, worst=tuple(replace(question, top=_readable(question.top, titles)) for question in questions))
 
 
-def _known(top: tuple[str, str], titles: Collection[str]) -> tuple[str, str]:
+def _readable(top: tuple[str, str], titles: Collection[str]) -> tuple[str, str]:
     before, after = (title if title in titles else "" for title in top)
     return before, after
 

@@ -8,7 +8,7 @@ here, where the budget is.
 Ranks the questions of an exam on a node of a Ray cluster: the task that `bench.spread` sends there.
 
 A node gets a copy of the knowledge base, once, and keeps it in a temporary folder until the benchmark has ended
-(`forget_here`). What a ranking costs ends in the copy's cache of runs; the task returns these files, and their names
+(`forget_task`). What a ranking costs ends in the copy's cache of runs; the task returns these files, and their names
 are hashes of everything that they depend on.
 """
 
@@ -41,7 +41,7 @@ from surefind.lab.measure.ranks import Measure
 _KNOWN: dict[str, KnowledgeBase] = {}
 
 
-def rank_here(
+def rank_task(
     packed: bytes,
     stamp: str,
     contenders: list[tuple[str, str, str]],
@@ -75,7 +75,7 @@ def _opened(stamp: str, packed: bytes) -> KnowledgeBase:
     return _KNOWN[stamp]
 
 
-def forget_here(stamp: str) -> None:
+def forget_task(stamp: str) -> None:
     """Deletes this node's copy of a knowledge base."""
     shutil.rmtree(_folder(stamp), ignore_errors=True)
 
@@ -130,7 +130,7 @@ def _ranked(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]]) -
 
 def _forget(ray: Any, stamp: str) -> None:
     """Deletes the copies on the nodes."""
-    task = ray.remote(num_cpus=0)(forget_here)
+    task = ray.remote(num_cpus=0)(forget_task)
     asked = [task.options(scheduling_strategy=node).remote(stamp) for node in nodes(ray)]
     with contextlib.suppress(ray.exceptions.RayError):  # a node that is lost has lost its copy, or cannot be reached
         ray.get(asked, timeout=_DELETE_SECONDS)
@@ -138,7 +138,7 @@ def _forget(ray: Any, stamp: str) -> None:
 
 def _wait(ray: Any, bench: Bench, plan: Plan, groups: list[list[Contender]], stamp: str, shipped: Any) -> None:
     """Sends a task for each group, and takes the results as they come."""
-    task = ray.remote(max_retries=_RETRIES, num_cpus=1)(rank_here)
+    task = ray.remote(max_retries=_RETRIES, num_cpus=1)(rank_task)
     waiting = [
         task.remote(
             shipped, stamp, [_described(contender) for contender in group], plan.exam, plan.measures, plan.access

@@ -221,11 +221,11 @@ class Judging:
         """Returns the passages of a question, in the order of this judge."""
         pooled = self.pool[at]
         marked = self.mine.get(pooled.query, [])
-        found = []
+        passages = []
         for number, i in enumerate(pooled.order_for(self.judge), 1):
             passage = pooled.passages[i]
-            found.append(JudgedPassage(number, passage.document, passage.title, self._text(passage), i in marked))
-        return found
+            passages.append(JudgedPassage(number, passage.document, passage.title, self._text(passage), i in marked))
+        return passages
 
     def find(self, query_id: str) -> int:
         """Returns the number of a question by its id."""
@@ -305,7 +305,7 @@ class Judging:
     def splits(self) -> dict[str, list[Split]]:
         """Returns the passages on which judges differ, by question. Only questions that this judge has labelled count:
         nobody sees the labels of others before their own."""
-        found: dict[str, list[Split]] = {}
+        splits: dict[str, list[Split]] = {}
         for pooled in self.pool:
             votes = {judge: marks[pooled.query] for judge, marks in self.labels.items() if pooled.query in marks}
             for i, passage in enumerate(pooled.passages if pooled.query in self.mine else ()):
@@ -313,8 +313,8 @@ class Judging:
                 no = tuple(judge for judge in votes if judge not in yes)
                 if yes and no:
                     title, text = passage.title or passage.document, self._text(passage)
-                    found.setdefault(pooled.query, []).append(Split(title, passage.document, text, yes, no))
-        return found
+                    splits.setdefault(pooled.query, []).append(Split(title, passage.document, text, yes, no))
+        return splits
 
     def _text(self, passage: PooledPassage) -> str:
         document, _ = self._kb.reader().document(passage.document, self._access)

@@ -143,10 +143,10 @@ _PARAPHRASE, _TITLED = "heading_paraphrase", "heading_paraphrase_titled"
 def in_shares(queries: Sequence[ExamQuery], shares: Mapping[str, int]) -> tuple[ExamQuery, ...]:
     """The first questions of each kind, as many as its share allows."""
     kinds = {kind: [query for query in queries if query.family == kind] for kind in shares}
-    there = {kind: found for kind, found in kinds.items() if found}
-    scale = min((len(found) / shares[kind] for kind, found in there.items()), default=0.0)
+    there = {kind: members for kind, members in kinds.items() if members}
+    scale = min((len(members) / shares[kind] for kind, members in there.items()), default=0.0)
     counts = {kind: max(1, int(min(1.0, scale) * shares[kind] + 1e-9)) for kind in there}
-    return tuple(query for kind, found in there.items() for query in found[: counts[kind]])
+    return tuple(query for kind, members in there.items() for query in members[: counts[kind]])
 
 
 def generate_in_shares(

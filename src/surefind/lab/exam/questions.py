@@ -97,10 +97,10 @@ class Questions:
 
     def labels(self, exam: str) -> dict[str, dict[str, list[Any]]]:
         """Returns the labels of each judge: question -> numbers of passages, in order or in a list without one."""
-        found: dict[str, dict[str, list[Any]]] = {}
+        labels: dict[str, dict[str, list[Any]]] = {}
         for _, _, judge, query, passages in self._group("labels", exam):
-            found.setdefault(judge, {})[query] = json.loads(passages)
-        return found
+            labels.setdefault(judge, {})[query] = json.loads(passages)
+        return labels
 
     def put_label(self, exam: str, judge: str, query: str, passages: Sequence[Any] | None) -> None:
         """Stores a label; None takes it back."""
@@ -233,10 +233,10 @@ class Candidates:
 
     def __init__(self, store: Questions, exam: str) -> None:
         self._store, self._exam = store, exam
-        self._known = {key: Candidate(*values) for key, *values in store.candidates(exam)}
+        self._candidates = {key: Candidate(*values) for key, *values in store.candidates(exam)}
 
     def all(self) -> list[Candidate]:
-        return list(self._known.values())
+        return list(self._candidates.values())
 
     def collect(self, texts: Iterable[str], source: str) -> ImportReport:
         """Adds the texts that may be questions. A question that is already there is counted, not added."""
@@ -246,35 +246,35 @@ class Candidates:
 
     def merged(self, texts: Iterable[str], source: str) -> tuple[ImportReport, dict[str, Candidate]]:
         """Does what `collect` does, but returns the candidates instead of storing them."""
-        made, known = ImportReport(), dict(self._known)
+        made, candidates = ImportReport(), dict(self._candidates)
         new: list[str] = []
         for text in texts:
             flat = _SPACE.sub(" ", text).strip()
             reason, key = unfit(flat), normalised(flat)
             if reason:
                 made.skipped[reason] += 1
-            elif key in known:
-                known[key] = replace(known[key], asked=known[key].asked + 1)
+            elif key in candidates:
+                candidates[key] = replace(candidates[key], asked=candidates[key].asked + 1)
                 made.skipped["asked before"] += 1
             else:
-                known[key] = Candidate(flat, source)
+                candidates[key] = Candidate(flat, source)
                 new.append(key)
-        made.added = [known[key] for key in new]
-        return made, known
+        made.added = [candidates[key] for key in new]
+        return made, candidates
 
     def judge(self, text: str, verdict: Verdict) -> None:
         """Stores a verdict on a question; an empty one takes an earlier verdict back."""
-        known = dict(self._known)
+        candidates = dict(self._candidates)
         key = normalised(text)
-        known[key] = replace(known.get(key) or Candidate(text), verdict=verdict)
-        self._write(known)
+        candidates[key] = replace(candidates.get(key) or Candidate(text), verdict=verdict)
+        self._write(candidates)
 
-    def _write(self, known: dict[str, Candidate]) -> None:
+    def _write(self, candidates: dict[str, Candidate]) -> None:
         changed = [
             (key, candidate.text, candidate.source, candidate.asked, candidate.verdict)
-            for key, candidate in known.items()
-            if candidate != self._known.get(key)
+            for key, candidate in candidates.items()
+            if candidate != self._candidates.get(key)
         ]
         if changed:
             self._store.put_candidates(self._exam, changed)
-        self._known = known
+        self._candidates = candidates

@@ -188,8 +188,10 @@ def checked(kb: KnowledgeBase, needs: Iterable[Need]) -> list[tuple[Need, TaskRe
 
 def sentence(results: Sequence[tuple[Need, TaskResult]], name: Callable[[str | None], str]) -> str:
     """Says the verdict on each step; "" if there is none. `name` names the model of a step."""
-    said = [f"{redacted(name(need.model))} is {task.verdict} for {need.step} ({task.figure})" for need, task in results]
-    return f"Model checks: {'; '.join(dict.fromkeys(said))}." if said else ""
+    parts = [
+        f"{redacted(name(need.model))} is {task.verdict} for {need.step} ({task.figure})" for need, task in results
+    ]
+    return f"Model checks: {'; '.join(dict.fromkeys(parts))}." if parts else ""
 
 
 def refusal(model: str, step: str, result: TaskResult) -> str:

@@ -64,7 +64,7 @@ def success(judged: Gains, k: int) -> Floats:
     return np.asarray((_cut(judged.gains, k) > 0).any(axis=1), dtype=np.float64)
 
 
-def all_found(judged: Gains, k: int) -> Floats:
+def all_relevant(judged: Gains, k: int) -> Floats:
     return np.asarray(recall(judged, k) >= 1, dtype=np.float64)
 
 
@@ -75,7 +75,7 @@ MEASURES = {
     "R": recall,
     "P": precision,
     "Success": success,
-    "All": all_found,
+    "All": all_relevant,
 }
 
 
@@ -127,8 +127,8 @@ def parse_measure(text: str) -> Measure:
             return Measure(known, int(k), cast(Level, level or "document"))
         if known and level:
             raise SpecError(f"{text!r}: there is no level {level!r}. {choices(level, _LEVELS)}")
-    known_names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES, *(f"{name}@k" for name in OVERLAP_MEASURES)]
-    raise SpecError(f"There is no measure {text!r}. {choices(text, known_names, _meant(text.strip()))}")
+    names = [*(f"{name}@k" for name in MEASURES), *SPAN_MEASURES, *(f"{name}@k" for name in OVERLAP_MEASURES)]
+    raise SpecError(f"There is no measure {text!r}. {choices(text, names, _meant(text.strip()))}")
 
 
 def _meant(text: str) -> str:

@@ -77,8 +77,9 @@ def named_rows(
             TableLine(
                 name,
                 (called or {}).get(name, name),
-                (spec_of(columns, stage, _known(known_as, name)) if measured else "") or (specs or {}).get(name, ""),
-                why_left_out(columns, stage, _known(known_as, name)),
+                (spec_of(columns, stage, _spec_name(known_as, name)) if measured else "")
+                or (specs or {}).get(name, ""),
+                why_left_out(columns, stage, _spec_name(known_as, name)),
             )
             for name in names
         ]
@@ -86,7 +87,7 @@ def named_rows(
     return listed
 
 
-def _known(known_as: str | Mapping[str, str], name: str) -> str:
+def _spec_name(known_as: str | Mapping[str, str], name: str) -> str:
     return known_as.replace(ROW, name) if isinstance(known_as, str) else known_as.get(name, name)
 
 

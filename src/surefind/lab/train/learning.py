@@ -275,8 +275,8 @@ def examples_of(
     plain.enable_truncation(job.max_tokens)
     plain.no_padding()
 
-    def text(text_given: str) -> tuple[list[int], list[int]]:
-        ids = plain.encode(text_given).ids
+    def text(sentence: str) -> tuple[list[int], list[int]]:
+        ids = plain.encode(sentence).ids
         return ids, [0] * len(ids)
 
     rest = margins or repeat(())

@@ -112,10 +112,10 @@ def result(tuned: Tuned) -> Iterator[str]:
 
 def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> str:
     gain = f"{confirmed.gain.mean:+.3f} [{confirmed.gain.low:+.3f}, {confirmed.gain.high:+.3f}]"
-    scores = f"{_shown(confirmed.winner)} against {_shown(confirmed.current)} {measure}"
+    scores = f"{_estimate(confirmed.winner)} against {_estimate(confirmed.current)} {measure}"
     where = f"on {confirmed.questions} questions that the race never saw"
     if same:
-        return f"It is the current configuration: {_shown(confirmed.current)} {measure} {where}. Nothing to change."
+        return f"It is the current configuration: {_estimate(confirmed.current)} {measure} {where}. Nothing to change."
     if confirmed.better:
         return f"Confirmed {where}: {scores}, {gain} better than the current configuration (p = {confirmed.p:.4f})."
     return (
@@ -168,5 +168,5 @@ def _errors(race: Race) -> Any:
     return scores.std(axis=0, ddof=1) / np.sqrt(len(scores)) if len(scores) > 1 else np.zeros(scores.shape[1])
 
 
-def _shown(interval: Interval) -> str:
+def _estimate(interval: Interval) -> str:
     return f"{interval.mean:.3f} [{interval.low:.3f}, {interval.high:.3f}]"

@@ -363,7 +363,7 @@ class QuestionWriter:
         self._written.refused.update({reason: count for reason, count in counts.items() if count})
         if family == "sf1h":
             return new
-        verdicts = necessary(new, self._answers, self._found)
+        verdicts = necessary(new, self._answers, self._retrieved)
         self._written.refused.update(filter(None, verdicts))
         return [question for question, verdict in zip(new, verdicts, strict=True) if not verdict]
 
@@ -378,7 +378,7 @@ class QuestionWriter:
         ]
         return self._ask(prompts, ANSWER, _TOKENS["answer"])
 
-    def _found(self, questions: Sequence[Question]) -> list[list[str]]:
+    def _retrieved(self, questions: Sequence[Question]) -> list[list[str]]:
         """Passages that BM25 finds for each question, that contain its answer and are not its own passages."""
         if not questions:
             return []

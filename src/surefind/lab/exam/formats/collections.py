@@ -156,7 +156,7 @@ def read_trec(topics: Path, qrels: Path, library: Library, name: str = "") -> Ex
 def _topics(path: Path) -> dict[str, str]:
     text = read_text(path)
     if "<top" in text.lower():
-        topics = {_found(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
+        topics = {_match_in(_NUMBER, top + body): " ".join(_title(body).split()) for top, body in _TOPIC.findall(text)}
         empty = [query_id for query_id, title in topics.items() if not title]
         if empty:
             raise ExamError(f"{path} has topics without a title, so nothing was imported: {', '.join(empty[:10])}.")
@@ -178,7 +178,7 @@ def _title(body: str) -> str:
     return match.group(2) if match else ""
 
 
-def _found(pattern: re.Pattern[str], text: str) -> str:
+def _match_in(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text)
     return next(group for group in match.groups() if group) if match else ""
 

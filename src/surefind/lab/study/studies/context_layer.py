@@ -15,7 +15,7 @@ from typing import Any
 from surefind.base.types import Document
 from surefind.lab.bench.plan import Contender
 from surefind.lab.bench.presets import PRESETS
-from surefind.lab.bench.run import kept_exam
+from surefind.lab.bench.run import saved_exam
 from surefind.lab.exam.by_llm.paraphrases import paraphrase_calls, write_paraphrases
 from surefind.lab.exam.known_item import generate_in_shares
 from surefind.lab.exam.model import Exam, ExamQuery
@@ -58,7 +58,7 @@ def _exam(request: ExamRequest) -> Exam:
         return generate_in_shares(documents, SHARES, _NAME, reworded, _SEED)
 
     origin = f"study {_NAME} --seed {_SEED}{f', headings reworded by {model}' if model else ''}"
-    return kept_exam(kb, _NAME, origin, write, request.access, request.tell)
+    return saved_exam(kb, _NAME, origin, write, request.access, request.tell)
 
 
 def _contenders(desk: RunContext, before: Before) -> list[Contender]:
