@@ -9,6 +9,7 @@
 # make ray           the tests of bulk work on Ray, on a cluster of two nodes on this machine
 # make browser       the tests that drive the pages with a real Chromium, which must be installed
 # make walk          every command of every page of the documentation
+# make long          the large forms of tests whose small forms make unit runs, and more examples of each property
 # make growth        the tests that time grows with the size of the input, and not with its square
 # make faults        200 kills, 1,000 damaged files of each kind, 1,000,000 odd inputs, 1,000 jobs (about four hours)
 # make dist          build both wheels, and install them in an empty environment
@@ -31,7 +32,7 @@ $(shell rm -f $(READY) $(DEV))
 endif
 ENVIRONMENT := PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/environment.sh
 
-.PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs pythons frameworks milvus ray browser \
+.PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs long pythons frameworks milvus ray browser \
   growth walk faults lock dist clean
 
 demo: $(READY)
@@ -47,7 +48,7 @@ test:
 test-all: test test-rest
 
 # What cannot be installed is an error here.
-test-rest: pythons growth browser frameworks milvus ray
+test-rest: long pythons growth browser frameworks milvus ray
 
 test-latest:
 	rm -rf .venv-latest
@@ -70,6 +71,10 @@ compiled: $(DEV)
 # WING=lab runs the tests of one wing, FILES='tests/lab/test_tune*.py' those of some files.
 unit: $(DEV)
 	BIN=$(BIN) sh scripts/unit.sh $(or $(FILES),$(if $(WING),tests/$(WING)))
+
+# A test of properties has the mark `hypothesis`, and asks five times as many questions here.
+long: $(DEV)
+	BIN=$(BIN) sh scripts/unit.sh -m 'long or hypothesis' --hypothesis-profile long $(FILES)
 
 # A user's install: no development tools, not editable, run from another folder.
 smoke:

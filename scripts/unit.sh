@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests on all cores, with their files in memory where there is room: they make thousands of knowledge bases,
 # and each would wait for the disk. BIN is the folder of the programs of the environment with the development tools. With
-# arguments, runs only these tests.
+# arguments, passes these to pytest: names of tests to run, or options.
 set -eu
 memory=/dev/shm
 needed=4000000

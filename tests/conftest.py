@@ -33,8 +33,10 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
 gc.disable()  # while the test modules are imported, which makes much and leaves little to collect
 gc.set_threshold(10_000, 20, 20)
 
-# The gate asks the same questions every time; `pytest --hypothesis-profile explore` asks new ones.
-settings.register_profile("surefind", deadline=None, max_examples=50, derandomize=True)
+# The gate asks the same questions every time, and `make long` asks more; `pytest --hypothesis-profile explore` asks new
+# ones. A test with long examples takes a share of these: `settings.default.max_examples // 4`.
+settings.register_profile("surefind", deadline=None, max_examples=20, derandomize=True)
+settings.register_profile("long", deadline=None, max_examples=100, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=500)
 settings.load_profile("surefind")
 

@@ -175,14 +175,15 @@ def test_a_closed_cache_says_so(tmp_path: Path) -> None:
             call()
 
 
-def test_1000_closes_under_16_threads_that_search_sync_warm_up_and_write_drafts(small: Home) -> None:
+@pytest.mark.parametrize("closes", [40, pytest.param(1000, marks=pytest.mark.long)])
+def test_closes_under_16_threads_that_search_sync_warm_up_and_write_drafts(small: Home, closes: int) -> None:
     """In a process of its own, because a defect here ends the process by a signal."""
     ran = subprocess.run(
-        [sys.executable, str(STRESS), str(small.folder), "1000", "16"],
+        [sys.executable, str(STRESS), str(small.folder), str(closes), "16"],
         capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ran.returncode == 0, f"exit {ran.returncode}: {ran.stderr[-2000:]}"
-    assert "1000 closes, 0 errors" in ran.stdout
+    assert f"{closes} closes, 0 errors" in ran.stdout
 
 
 def test_server_that_is_stopped_while_it_warms_up_ends_quietly(small: Home) -> None:

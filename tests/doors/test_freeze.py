@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import surefind
+from cases import mostly_long
 from helpers import Home
 from http_helpers import a_bank
 from surefind.doors import listening
@@ -81,10 +82,11 @@ def test_programs_start_without_python_code_after_the_fork(tmp_path: Path, way: 
     assert note.exists() == forks
 
 
-def test_the_server_answers_while_jobs_start_and_people_read_preview_and_save() -> None:
+@pytest.mark.parametrize("jobs", [4, pytest.param(20, marks=pytest.mark.long)])
+def test_the_server_answers_while_jobs_start_and_people_read_preview_and_save(jobs: int) -> None:
     """A small form of the measurement in docs/results/safety.md. Others use this machine, so the bar is not held here:
     a frozen server answers nothing at all."""
-    command = [sys.executable, str(FREEZE), "--jobs", "20", "--bar", "15"]
+    command = [sys.executable, str(FREEZE), "--jobs", str(jobs), "--bar", "15"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -172,11 +174,16 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return a_bank(Home(tmp_path_factory.mktemp("hangs")))
 
 
-@pytest.mark.parametrize("how", ["nothing", "stopping", "before", "after", "thread"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+STOPS = [
+    ("stopping", signal.SIGTERM), ("nothing", signal.SIGINT), ("before", signal.SIGINT),
+    ("nothing", signal.SIGTERM), ("before", signal.SIGTERM), ("thread", signal.SIGTERM), ("stopping", signal.SIGINT),
+    ("after", signal.SIGINT), ("thread", signal.SIGINT),
+]  # fmt: skip
+"""What hangs, and what stops it. SIGTERM ends the process before the knowledge base is closed."""
+
+
+@pytest.mark.parametrize(("how", "number"), mostly_long(STOPS, 3))
 def test_a_stop_ends_the_process_whatever_hangs(bank: Home, how: str, number: signal.Signals) -> None:
-    if how == "after" and number == signal.SIGTERM:
-        pytest.skip("SIGTERM ends the process before the knowledge base is closed")
     waits = how != "nothing" and (how, number) != ("before", signal.SIGTERM)
     longest = 3.0 if waits else listening.STOP_SECONDS  # what hangs is waited for once as long as users wait
     with _hanging(bank, how, longest) as server:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import mostly_long
 from helpers import Home
 from surefind import Access
 from surefind.base.errors import SourceError
@@ -125,8 +126,11 @@ def slow_git(tmp_path: Path, command: str) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-@pytest.mark.parametrize("command", ["archive", "fetch"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+KILLS = [("archive", signal.SIGKILL), ("fetch", signal.SIGTERM), ("archive", signal.SIGINT)]
+KILLS += [("fetch", signal.SIGKILL), ("archive", signal.SIGTERM), ("fetch", signal.SIGINT)]
+
+
+@pytest.mark.parametrize(("command", "number"), mostly_long(KILLS, 2))
 def test_git_ends_when_we_are_killed(home: Home, tmp_path: Path, command: str, number: signal.Signals) -> None:
     source = repository(tmp_path / "book", [("a.md", b"alpha")])
     environment = slow_git(tmp_path, command)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import Home, ask
@@ -100,7 +100,6 @@ def test_unknown_isolation_is_an_error() -> None:
 TEXTS = st.lists(st.tuples(st.text("abcd ", max_size=20), st.booleans()), max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
 @given(TEXTS)
 def test_part_of_an_index_equals_an_index_of_the_part(rows: list[tuple[str, bool]]) -> None:
     texts, kept = [text for text, _ in rows], np.array([keep for _, keep in rows], np.bool_)

@@ -89,6 +89,7 @@ def test_every_fuser_is_asked() -> None:
     assert asked | FUSED_BY_MODELS == set(spec.names("fuse"))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_a_smaller_k_gives_the_head_and_offset_pages_through_the_same_list(kb: KnowledgeBase, pipeline: str) -> None:
     named = pipeline if any(mark in pipeline for mark in "(+>@") else f"{pipeline} @100"

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import mostly_long
 from llm_server import LLMServer
 from llm_steps import CHUNKS, services_for
 from memory_view import MemoryView
@@ -76,7 +77,7 @@ def answers(dice: random.Random, llm: LLMServer) -> None:
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", mostly_long(range(60), 12))
 def test_no_nesting_of_stages_makes_more_calls_than_quoted(llm: LLMServer, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     text = pipeline(dice)
@@ -88,7 +89,7 @@ def test_no_nesting_of_stages_makes_more_calls_than_quoted(llm: LLMServer, tmp_p
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("seed", range(60, 80))
+@pytest.mark.parametrize("seed", mostly_long(range(60, 80), 6))
 def test_budget_holds_in_each(llm: LLMServer, tmp_path: Path, seed: int) -> None:
     dice = random.Random(seed)
     text = pipeline(dice)

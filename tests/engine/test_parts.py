@@ -63,7 +63,7 @@ texts_of_few_words = st.lists(
 
 @pytest.mark.usefixtures("toys")
 @pytest.mark.parametrize("stage", ["bm25", "bm25(k1=0.9, b=0.2, analyzer=plain)", "dense(model=toy)"])
-@settings(max_examples=40)
+@settings(max_examples=settings.default.max_examples // 2)
 @given(texts=texts_of_few_words, random=st.randoms(use_true_random=False), count=st.integers(1, 4))
 def test_joined_parts_give_the_bits_of_one_index(
     stage: str, texts: list[str], random: object, count: int, tmp_path_factory: pytest.TempPathFactory
@@ -118,7 +118,7 @@ edits = st.lists(
 
 
 @pytest.mark.usefixtures("toys", "small_parts")
-@settings(max_examples=10)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(rounds=st.lists(st.tuples(edits, st.booleans()), min_size=1, max_size=5))
 def test_syncs_that_add_parts_give_what_a_fresh_sync_gives(
     rounds: list[tuple[list[tuple[str, str | None]], bool]],

@@ -429,7 +429,7 @@ edits = st.lists(
 )
 
 
-@settings(max_examples=8)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(rounds=st.lists(edits, min_size=1, max_size=3))
 def test_incremental_syncs_give_what_a_fresh_sync_gives(rounds: list[list[tuple[str, str | None]]]) -> None:
     queries = ("cash", "card wire", "hold branch anchor")

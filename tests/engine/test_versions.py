@@ -1080,7 +1080,7 @@ class Run:
             assert {version.number for version in kb.desk.waiting()} == set(model.drafts)
 
 
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(
     st.integers(1, 3), st.lists(st.tuples(STEPS, st.sampled_from([False, False, False, True])), min_size=4, max_size=9)
 )

@@ -114,7 +114,7 @@ def test_error_while_the_tables_are_made_leaves_none_of_them(tmp_path: Path, mon
     desk.close()
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(st.integers(2, 4), st.integers(1, 8))
 def test_no_update_and_no_draft_is_lost_when_processes_write_at_once(
     tmp_path_factory: pytest.TempPathFactory, processes: int, times: int

@@ -121,7 +121,7 @@ def test_model_that_is_not_chosen_is_said() -> None:
         run(GLOBAL, LocalServices(), chunks=TWO)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(chunks=collections(least=2), data=st.data())
 def test_model_is_shown_what_it_would_be_shown_if_the_rest_did_not_exist(
     chunks: list[Chunk], data: st.DataObject

@@ -7,7 +7,7 @@ from math import comb, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -134,7 +134,6 @@ def test_configurations_that_cannot_be_told_apart_all_have_a() -> None:
     assert letters([0.3, 0.2], [made(0, 1, False)]) == ["a", "a"]
 
 
-@settings(max_examples=40)
 @given(st.integers(0, 10_000), st.integers(2, 9), st.sampled_from([0.0, 0.1, 0.3, 0.8]))
 def test_two_share_a_letter_exactly_if_they_cannot_be_told_apart(seed: int, configurations: int, spread: float) -> None:
     rng = np.random.default_rng(seed)
