@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import surefind as surefind_package
+from cases import each
 from exam_helpers import FEW, Ran, command_of, copy_few, surefind
 from helpers import EXAMPLE
 from surefind import testing
@@ -76,15 +77,13 @@ def api() -> ModuleType:
 # ---------------------------------------------------------------- commands
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_commands_in_the_documents_exist(page: Path) -> None:
     for text in commands_in(page):
         check_call(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["surefind serch x", "surefind search x --nope", "surefind exam show", "surefind exam"]
-)
+@each("text", ["surefind serch x", "surefind search x --nope", "surefind exam show", "surefind exam"])
 def test_wrong_commands_would_be_noticed(text: str) -> None:
     with pytest.raises(Exception, match=r"no such command|[Nn]o such option|[Mm]issing"):
         check_call(text)
@@ -208,7 +207,7 @@ def test_pages_show_the_figures_of_one_run() -> None:
     assert figures.outdated(json.loads(figures.FIGURES.read_text(encoding="utf-8"))) == []
 
 
-@pytest.mark.parametrize("exam", ["known-item", "questions"])
+@each("exam", ["known-item", "questions"])
 def test_the_demo_measures_what_pages_show(sample: Path, exam: str) -> None:
     """What to use, and the rows; which of two equal ones is called the winner may depend on the processor."""
     figures = script("sample_figures")
@@ -290,13 +289,13 @@ def links_in(page: Path) -> list[str]:
     return [target for target in re.findall(r"\]\(([^)\s]+)\)", prose) if "://" not in target]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     targets = [target.partition("#")[0] for target in links_in(page)]
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@each("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_to_sections_lead_somewhere(page: Path) -> None:
     wrong = []
     for target in links_in(page):
@@ -352,7 +351,7 @@ def test_figures_of_the_staff_questions_are_the_same_on_every_page() -> None:
 # ---------------------------------------------------------------- the rest of the repository
 
 
-@pytest.mark.parametrize("name", ["CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LICENSE", "README.md"])
+@each("name", ["CHANGELOG.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "LICENSE", "README.md"])
 def test_document_is_there(name: str) -> None:
     assert (ROOT / name).read_text(encoding="utf-8").strip()
 

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import pytest
 
+from cases import each
 from exam_helpers import FEW, QUESTIONS, copy_few, surefind
 from helpers import EXAMPLE
 from llm_server import LLMServer
@@ -267,7 +268,7 @@ def test_nothing_is_excused_twice_or_in_vain() -> None:
     assert sorted(named - {path.name for path in (ROOT / "tests").rglob("test_*.py")}) == []
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+@each("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
 def test_programs_of_benchmarks_have_the_options_that_pages_use(page: Path) -> None:
     text = page.read_text(encoding="utf-8").replace("\\\n", " ")
     wrong = []

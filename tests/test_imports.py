@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import surefind
+from cases import each
 
 ROOT = Path(surefind.__file__).parent
 
@@ -187,7 +188,7 @@ def test_nothing_imports_the_contract_suites() -> None:
 HEAVY = ("numba", "onnxruntime", "sklearn", "tokenizers", "torch")
 
 
-@pytest.mark.parametrize(
+@each(
     "statement",
     [
         "import surefind",
@@ -238,7 +239,7 @@ def test_public_exports_are_pinned() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", surefind.__all__)
+@each("name", surefind.__all__)
 def test_public_name_can_be_imported(name: str) -> None:
     assert getattr(surefind, name) is not None
 

@@ -13,9 +13,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from cases import each
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -76,7 +77,7 @@ def test_every_line_is_an_exact_pin() -> None:
     assert [line for line in PINS if not _PIN.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize("line", ["numpy>=2", "numpy", "-e ./models", "--index-url x", "a @ https://b/c.whl", "a==1.*"])
+@each("line", ["numpy>=2", "numpy", "-e ./models", "--index-url x", "a @ https://b/c.whl", "a==1.*"])
 def test_other_lines_would_be_noticed(line: str) -> None:
     assert not _PIN.fullmatch(line)
 
@@ -87,7 +88,7 @@ def test_the_header_has_no_address() -> None:
     assert "--index" not in text and "--extra-index" not in text
 
 
-@pytest.mark.parametrize("where", ENVIRONMENTS, ids=lambda each: f"{each['platform_machine']}-{each['python_version']}")
+@each("where", ENVIRONMENTS, ids=lambda each: f"{each['platform_machine']}-{each['python_version']}")
 def test_each_requirement_has_one_pin_in_its_range(where: dict[str, str]) -> None:
     pins: dict[str, list[str]] = {}
     for pin in map(Requirement, PINS):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base.access import PathRule
 from surefind.base.disk.wildcards import Wildcards
 from surefind.base.errors import ConfigError, SourceError, SpecError, UsageError
@@ -62,22 +63,20 @@ def test_depth_with_thousands_of_digits_is_refused() -> None:
         Pipeline.parse(f"bm25 @{DIGITS}")
 
 
-@pytest.mark.parametrize("text", ["http://[::1/v1#m", "https://[x]/v1#m", "https://a]/v1#m"])
+@each("text", ["http://[::1/v1#m", "https://[x]/v1#m", "https://a]/v1#m"])
 def test_model_with_a_broken_host_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="not a URL"):
         parse_model(text)
     assert not is_local(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["git+https://[::1/a.git", "git+https://example.org/\ud800.git", "git+ssh://a.org/b@c@"]
-)
+@each("text", ["git+https://[::1/a.git", "git+https://example.org/\ud800.git", "git+ssh://a.org/b@c@"])
 def test_repository_with_a_broken_host_or_name_is_refused(text: str) -> None:
     with pytest.raises(SourceError, match="not a repository URL"):
         source(text)
 
 
-@pytest.mark.parametrize("text", ["git+https://example.org/a.git@v1#b", "git+https://example.org/a.git@v1?b=c"])
+@each("text", ["git+https://example.org/a.git@v1#b", "git+https://example.org/a.git@v1?b=c"])
 def test_repository_with_a_query_or_fragment_is_refused(text: str) -> None:
     """Its text form, with the revision at the end, would be read as another repository."""
     with pytest.raises(SourceError, match=r"contains \? or #"):
@@ -118,7 +117,7 @@ def test_tables_within_tables_take_linear_time(tmp_path: Path) -> None:
     assert seconds(lambda: list(Html().read(page, "a.html"))) < 5
 
 
-@pytest.mark.parametrize("span", [DIGITS, "²", "-1", "", "x"])
+@each("span", [DIGITS, "²", "-1", "", "x"])
 def test_cell_may_span_a_strange_number_of_columns(tmp_path: Path, span: str) -> None:
     page = tmp_path / "a.html"
     page.write_text(f"<table><tr><th colspan='{span}'>fee<th>b</tr><tr><td rowspan='{span}'>25<td>x</table>")
@@ -126,14 +125,14 @@ def test_cell_may_span_a_strange_number_of_columns(tmp_path: Path, span: str) ->
     assert "fee" in document.text
 
 
-@pytest.mark.parametrize("cell", ['"' * 3000, '"a' * 3000, ",'" * 3000, ';"a" ' * 1500])
+@each("cell", ['"' * 3000, '"a' * 3000, ",'" * 3000, ';"a" ' * 1500])
 def test_table_with_a_row_of_quotes_takes_linear_time(tmp_path: Path, cell: str) -> None:
     table = tmp_path / "a.csv"
     table.write_text(f"id,title\n1,{cell}\n2,two\n")
     assert seconds(lambda: list(Csv().read(table, "a.csv"))) < 1
 
 
-@pytest.mark.parametrize("tag", [f"<h{DIGITS}>", f"<ol start={DIGITS}><li>", "<ol start='½'><li>"])
+@each("tag", [f"<h{DIGITS}>", f"<ol start={DIGITS}><li>", "<ol start='½'><li>"])
 def test_tag_may_have_a_strange_number(tmp_path: Path, tag: str) -> None:
     page = tmp_path / "a.html"
     page.write_text(f"<body>{tag}fee 25")
@@ -141,7 +140,7 @@ def test_tag_may_have_a_strange_number(tmp_path: Path, tag: str) -> None:
     assert "fee 25" in document.text
 
 
-@pytest.mark.parametrize("tag", ["<th>a", "<tr>", "<table><tr><td>a ", "<div>"])
+@each("tag", ["<th>a", "<tr>", "<table><tr><td>a ", "<div>"])
 def test_page_that_nests_tags_without_end_is_refused_at_once(tmp_path: Path, tag: str) -> None:
     page = tmp_path / "a.html"
     page.write_text("<table><tr>" + tag * (20_000 // len(tag)))
@@ -183,7 +182,7 @@ def test_page_that_some_parsers_reject_is_refused_or_read(tmp_path: Path) -> Non
         assert document.text.startswith("a")
 
 
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         "Date: Mon, 1 Jan 99999999999999999999 00:00:00 +0000",
@@ -200,7 +199,7 @@ def test_mail_with_a_header_that_no_library_reads_is_read(tmp_path: Path, header
     assert document.title == "Vault"
 
 
-@pytest.mark.parametrize("charset", ["a\0b", "utf-8\0", "nothing"])
+@each("charset", ["a\0b", "utf-8\0", "nothing"])
 def test_mail_in_a_charset_that_cannot_exist_is_read(tmp_path: Path, charset: str) -> None:
     mail = tmp_path / "a.eml"
     attached = (
@@ -236,7 +235,7 @@ def test_half_of_a_surrogate_pair_in_a_chat_is_left_out(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- answers of models
 
 
-@pytest.mark.parametrize("part", ['{"a":', "{", '{"'])
+@each("part", ['{"a":', "{", '{"'])
 def test_answer_that_opens_objects_without_end_takes_linear_time(part: str) -> None:
     assert seconds(lambda: read_object(part * (100_000 // len(part)))) < 1
 

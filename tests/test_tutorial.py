@@ -20,6 +20,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from http_helpers import serving
 from surefind.doors.cli.demo import sample_vectors
@@ -160,7 +161,7 @@ def test_every_command_prints_what_the_tutorial_shows(tmp_path: Path) -> None:
     assert printed[program.text].strip() and asked.startswith(printed[program.text].strip())
 
 
-@pytest.mark.parametrize(
+@each(
     ("shown", "out"),
     [
         (["a 0.812", "b"], "a 0.700\nb\n"),

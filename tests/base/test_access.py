@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from helpers import WORDS, Home, ask
 from surefind import KnowledgeBase
 from surefind.base.access import Access, Filter, PathRule
@@ -169,7 +170,7 @@ def test_new_document_with_broken_front_matter_is_left_to_the_owner(bank: Home) 
 # ---------------------------------------------------------------- filters
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "key", "operator", "values"),
     [
         ("status=approved", "status", "=", ("approved",)),
@@ -194,7 +195,7 @@ def test_unreadable_filter_shows_how_to_write_one(text: str) -> None:
         Filter.parse(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "metadata", "accepted"),
     [
         ("status=approved", {"status": "Approved"}, True),
@@ -258,7 +259,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
     assert len(masks) >= 2 and set(masks) == {expected}
 
 
-@pytest.mark.parametrize("call", ["search", "score", "near", "chunks", "passages", "admitted", "withheld"])
+@each("call", ["search", "score", "near", "chunks", "passages", "admitted", "withheld"])
 def test_no_call_has_a_default_access(call: str) -> None:
     from surefind.engine.search.reader import Searcher
     from surefind.engine.store.backend import View
@@ -328,7 +329,7 @@ def office(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "covered"),
     [
         ("hr/**", HR),
@@ -443,7 +444,7 @@ def test_rule_takes_effect_at_the_next_open_without_a_sync(office: Home) -> None
 RULE_LINE = WORDS.count("\n") + 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("rule", "line", "told"),
     [
         ('[[access]]\ngroups = ["hr"]', 0, 'a rule needs a path and groups: path = "hr/**", groups = ["hr"]'),
@@ -475,7 +476,7 @@ def test_rules_written_as_a_list_of_paths_are_refused_in_a_sentence(home: Home) 
         home.open()
 
 
-@pytest.mark.parametrize(
+@each(
     ("rules", "line"),
     [
         ('[[access]]\npath = "a"\ngroups = ["a"]\n[[access]]\npath = "b"\ngroups = "b"\n', 5),
@@ -635,7 +636,7 @@ def test_filters_and_groups_over_2000_documents_agree_with_a_reference(home: Hom
                 assert {hit.document for hit in found} <= expected
 
 
-@pytest.mark.parametrize("name", ["new.md", "new.csv", "new.txt"])
+@each("name", ["new.md", "new.csv", "new.txt"])
 def test_a_draft_without_a_list_keeps_the_list_of_its_document(home: Home, name: str) -> None:
     """Else whoever uploads a new version would open a restricted document."""
     home.write("docs/pay.md", "---\nacl: [hr]\n---\nsalary list")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from surefind.base.running import cores
 from surefind.base.running.cores import quota, usable_cores
 
@@ -25,7 +26,7 @@ def groups(tmp_path: Path, membership: str, **files: str) -> tuple[Path, Path]:
     return root, mine
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("200000 100000\n", 2),
@@ -41,7 +42,7 @@ def test_quota_of_version_2(tmp_path: Path, text: str, expected: int | None) -> 
     assert quota(*groups(tmp_path, "0::/\n", **{"cpu.max": text})) == expected
 
 
-@pytest.mark.parametrize(("value", "expected"), [("400000", 4), ("250000", 3), ("-1", None), ("0", None)])
+@each(("value", "expected"), [("400000", 4), ("250000", 3), ("-1", None), ("0", None)])
 def test_quota_of_version_1(tmp_path: Path, value: str, expected: int | None) -> None:
     files = {"cpu/cpu.cfs_quota_us": f"{value}\n", "cpu/cpu.cfs_period_us": "100000\n"}
     assert quota(*groups(tmp_path, "4:memory:/x\n2:cpu:/\n", **files)) == expected
@@ -74,7 +75,7 @@ def test_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
     assert quota(tmp_path / "nothing", tmp_path / "neither") is None
 
 
-@pytest.mark.parametrize(("limit", "expected"), [(1, 1), (None, 3), (99, 3)])
+@each(("limit", "expected"), [(1, 1), (None, 3), (99, 3)])
 def test_the_lower_of_affinity_and_quota_counts(
     monkeypatch: pytest.MonkeyPatch, limit: int | None, expected: int
 ) -> None:

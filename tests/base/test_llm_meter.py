@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from cases import each
 from surefind.base.errors import BudgetError, UsageError
 from surefind.base.prompts.values import Meter
 
@@ -34,7 +35,7 @@ def is_refused(meter: Meter) -> bool:
     return False
 
 
-@pytest.mark.parametrize("limit", [11.0, None])
+@each("limit", [11.0, None])
 def test_a_raised_limit_allows_calls_again(limit: float | None) -> None:
     meter = refused()
     assert is_refused(meter)
@@ -45,7 +46,7 @@ def test_a_raised_limit_allows_calls_again(limit: float | None) -> None:
     assert meter.spent.dollars == 9.0
 
 
-@pytest.mark.parametrize("limits", [[10.0], [5.0], [5.0, 9.0]])
+@each("limits", [[10.0], [5.0], [5.0, 9.0]])
 def test_a_limit_that_is_no_higher_than_the_refused_one_stays_refused(limits: list[float]) -> None:
     meter = refused(10.0)
     for limit in limits:
@@ -80,7 +81,7 @@ def test_a_free_call_is_never_refused_and_never_waits() -> None:
     meter.check()
 
 
-@pytest.mark.parametrize("limit", [-1.0, float("nan")])
+@each("limit", [-1.0, float("nan")])
 def test_a_limit_that_limits_nothing_is_refused(limit: float) -> None:
     """Nothing is above NaN, so it would let every call through."""
     with pytest.raises(UsageError, match="must be 0 or more dollars"):

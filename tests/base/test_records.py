@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
+from cases import each
 from surefind.base.disk.sealed import from_json, to_json
 
 
@@ -72,7 +73,7 @@ def test_other_keys_are_ignored() -> None:
     assert from_json(Leaf, {"name": "a", "share": 1, "more": [1]}) == Leaf("a", 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "says"),
     [
         ({"count": "2"}, "Expected `int`, got `str` - at `$.count`"),
@@ -98,7 +99,7 @@ def test_what_is_odd_is_named_by_its_field(change: dict[str, Any], says: str) ->
     assert str(told.value) == says
 
 
-@pytest.mark.parametrize("data", [None, 3, "x", [], [1]])
+@each("data", [None, 3, "x", [], [1]])
 def test_what_is_no_object_is_no_record(data: Any) -> None:
     with pytest.raises(ValueError, match="Expected `object`"):
         from_json(Leaf, data)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base import spec
 from surefind.base.errors import MissingPartError, SpecError
 from surefind.base.spec import Stage, build, format_spec, make, parse_spec
@@ -80,7 +81,7 @@ def test_replace_changes_one_parameter_and_checks_it() -> None:
         Convex(0.3).replace(alpha=2.0)
 
 
-@pytest.mark.parametrize("kind", spec.KINDS)
+@each("kind", spec.KINDS)
 def test_unknown_stage_lists_every_stage_of_its_kind(kind: str) -> None:
     with pytest.raises(SpecError) as caught:
         make(kind, "nonesuch")
@@ -104,7 +105,7 @@ def test_parameter_of_a_stage_that_has_none_is_refused() -> None:
         make("chunk", "whole(tokens=5)")
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text", "words"),
     [
         ("retrieve", "bm25(k1=abc)", "k1 must be a number"),
@@ -138,7 +139,7 @@ def test_bad_value_is_named_with_its_rule(kind: str, text: str, words: str) -> N
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("", "expected a stage name at column 1, found the end"),
@@ -156,7 +157,7 @@ def test_unreadable_spec_shows_text_and_place(text: str, words: str) -> None:
         parse_spec(text)
 
 
-@pytest.mark.parametrize("text", ["bm25(k1=1e999)", "rrf(k=1e999)"])
+@each("text", ["bm25(k1=1e999)", "rrf(k=1e999)"])
 def test_number_beyond_floats_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         make("retrieve" if "bm25" in text else "fuse", text)
@@ -209,7 +210,7 @@ class Picky(Stage):
             raise MissingPartError("The moon is not installed.")
 
 
-@pytest.mark.parametrize(
+@each(
     ("parameters", "complaint"),
     [
         ({"top": 5}, r"picky needs a value for model\. Write it like 'picky\(model=…\)'\."),
@@ -222,7 +223,7 @@ def test_missing_and_unknown_parameters_are_named(parameters: dict[str, Any], co
         build(Picky, parameters)
 
 
-@pytest.mark.parametrize(
+@each(
     ("blame", "cause", "words"),
     [
         ("type", TypeError, r"TypeError: object of type 'int' has no len\(\)"),
@@ -281,7 +282,7 @@ def test_plugin_cannot_take_the_place_of_a_built_in(monkeypatch: pytest.MonkeyPa
 # ---------------------------------------------------------------- pipelines
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "bm25",
@@ -312,13 +313,13 @@ def test_pipeline_keeps_separators_inside_quotes() -> None:
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("label", ["a@b", "back\\"])
+@each("label", ["a@b", "back\\"])
 def test_pipeline_keeps_any_text_inside_a_spec(label: str) -> None:
     pipeline = Pipeline.of(["bm25", str(make("retrieve", "labelled").replace(label=label))])
     assert Pipeline.parse(str(pipeline)) == pipeline
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("", "expected a stage name"),

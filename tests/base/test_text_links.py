@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from surefind.base.text.blocks import linked_path, slug, without_suffix
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "target", "path"),
     [
         ("faq/a.md", "../sops/b.md", "sops/b.md"),

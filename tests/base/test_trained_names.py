@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from cases import each
 from surefind.base.errors import SpecError
 from surefind.base.protocols import Services
 from surefind.engine.confidence.predictor import find_calibration
@@ -29,8 +30,8 @@ FIND: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("file", FIND)
-@pytest.mark.parametrize("name", ["ridg", "", "..", "../ridge", "ridge/x", ".ridge.writing"])
+@each("file", FIND)
+@each("name", ["ridg", "", "..", "../ridge", "ridge/x", ".ridge.writing"])
 def test_a_wrong_name_gets_those_that_exist_but_none_that_is_being_written(
     tmp_path: Path, file: str, name: str
 ) -> None:
@@ -44,8 +45,8 @@ def test_a_wrong_name_gets_those_that_exist_but_none_that_is_being_written(
     assert ".ridge" not in str(caught.value).replace(repr(name), "")
 
 
-@pytest.mark.parametrize("file", FIND)
-@pytest.mark.parametrize("folder", [None, Path("/nonexistent")])
+@each("file", FIND)
+@each("folder", [None, Path("/nonexistent")])
 def test_where_nothing_is_trained_the_command_is_named(file: str, folder: Path | None) -> None:
     with pytest.raises(SpecError, match=r"with: surefind (train|calibrate)"):
         FIND[file](folder, "mine")

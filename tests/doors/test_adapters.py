@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from cases import each
+
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
 
 from helpers import Home
@@ -92,7 +94,7 @@ def wanted(hits: tuple[Hit, ...]) -> list[tuple[str, str, float]]:
     return [(hit.id, hit.text, hit.score) for hit in hits]
 
 
-@pytest.mark.parametrize("way", WAYS, ids="-".join)
+@each("way", WAYS, ids="-".join)
 def test_documents_are_the_hits_of_the_engine(kb: KnowledgeBase, way: tuple[str, str]) -> None:
     retriever = retriever_of(way[0])(kb=kb, access=Access.public(), k=4)
     found = WAYS[way](retriever, "domestic wires")
@@ -104,7 +106,7 @@ def test_documents_are_the_hits_of_the_engine(kb: KnowledgeBase, way: tuple[str,
     assert "text" not in about and "stages" not in about
 
 
-@pytest.mark.parametrize("framework", PACKAGES)
+@each("framework", PACKAGES)
 def test_pipeline_and_extent_are_passed_on(kb: KnowledgeBase, framework: str) -> None:
     extent = Extent.parse("passage", 60)
     retriever = retriever_of(framework)(kb=kb, access=Access.public(), k=3, pipeline="bm25(k1=0.1)", extent=extent)
@@ -115,7 +117,7 @@ def test_pipeline_and_extent_are_passed_on(kb: KnowledgeBase, framework: str) ->
     assert [score for *_, score, _ in found] != [hit.score for hit in kb.search("wires", Access.public(), 3).hits]
 
 
-@pytest.mark.parametrize("framework", PACKAGES)
+@each("framework", PACKAGES)
 def test_only_readers_get_restricted_documents(kb: KnowledgeBase, framework: str) -> None:
     make = retriever_of(framework)
     for access, sees in ((Access.public(), False), (Access.of("sales"), False), (Access.of("hr"), True)):
@@ -123,7 +125,7 @@ def test_only_readers_get_restricted_documents(kb: KnowledgeBase, framework: str
         assert any("okapi" in text for _, text, *_ in found) == sees
 
 
-@pytest.mark.parametrize("framework", PACKAGES)
+@each("framework", PACKAGES)
 def test_access_has_no_default(kb: KnowledgeBase, framework: str) -> None:
     with pytest.raises(Exception, match="access"):
         retriever_of(framework)(kb=kb)
@@ -134,15 +136,15 @@ def test_langchain_takes_no_access_made_up_from_a_dict(kb: KnowledgeBase) -> Non
         retriever_of("langchain")(kb=kb, access={"groups": ["*"]})
 
 
-@pytest.mark.parametrize("framework", PACKAGES)
-@pytest.mark.parametrize("kind", [str, Path])
+@each("framework", PACKAGES)
+@each("kind", [str, Path])
 def test_a_folder_will_do(kb: KnowledgeBase, framework: str, kind: Callable[[Path], Any]) -> None:
     retriever = retriever_of(framework)(kb=kind(kb.folder), access=Access.public())
     assert WAYS[framework, "sync"](retriever, "domestic wires")[0][3]["document"] == "wires.md"
     retriever.kb.close()
 
 
-@pytest.mark.parametrize("framework", ["langchain", "llama_index"])
+@each("framework", ["langchain", "llama_index"])
 def test_errors_are_those_of_the_engine(kb: KnowledgeBase, framework: str) -> None:
     with pytest.raises(QueryError, match="empty"):
         WAYS[framework, "sync"](retriever_of(framework)(kb=kb, access=Access.public()), " ")

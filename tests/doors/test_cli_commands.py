@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 
+from cases import each
 from exam_helpers import QUESTIONS, Ran, copy_few, query, surefind
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import __version__
@@ -305,9 +306,7 @@ def test_bench_dry_run_only_quotes(ten: Path) -> None:
     assert (found["queries"], found["retrievals"], found["cached"]) == (55, 1, 0)
 
 
-@pytest.mark.parametrize(
-    "wrong", [("--preset", "contex"), ("-p", "bm26"), ("--layout", "fixd"), ("--measure", "nDGC@10")]
-)
+@each("wrong", [("--preset", "contex"), ("-p", "bm26"), ("--layout", "fixd"), ("--measure", "nDGC@10")])
 def test_bench_refuses_bad_options_before_it_writes_an_exam(ten: Path, wrong: tuple[str, str]) -> None:
     exams = sorted((ten / ".surefind" / "exams").rglob("*"))
     failed = surefind("bench", "--per-family", "7", *wrong, kb=ten)
@@ -428,7 +427,7 @@ def test_check_and_save_of_one_file_compares_with_what_was_there(ten: Path, base
     assert surefind(*BENCH, "--check", baseline, "--save", baseline, kb=ten).code == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("options", "says"),
     [
         (("-p", "bm26"), "no pipeline called 'bm26'"),
@@ -492,7 +491,7 @@ def test_bad_files_are_skipped_counted_and_listed(home: Home) -> None:
     assert "broken.md looks restricted: it has broken front matter at line 3" in ran.out
 
 
-@pytest.mark.parametrize("words", [("search", "cash"), ("status",), ("bench", "-p", "words"), ("exam", "generate")])
+@each("words", [("search", "cash"), ("status",), ("bench", "-p", "words"), ("exam", "generate")])
 def test_command_where_nothing_is_indexed_exits_3(home: Home, words: tuple[str, ...]) -> None:
     check_complaint(surefind(*words, kb=home.folder), 3, r"There is no knowledge base in .* surefind sync FOLDER")
 
@@ -552,7 +551,7 @@ def test_failure_is_told_in_json_too(small: Home) -> None:
 # ---------------------------------------------------------------- usage
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (("search", "cash", "--nope"), r"No such option: --nope.* See: surefind search --help\."),
@@ -566,7 +565,7 @@ def test_wrong_call_exits_2_with_a_sentence(words: tuple[str, ...], says: str) -
     check_complaint(surefind(*words), 2, says)
 
 
-@pytest.mark.parametrize("words", [(), ("exam",)])
+@each("words", [(), ("exam",)])
 def test_command_group_alone_shows_its_help(words: tuple[str, ...]) -> None:
     ran = surefind(*words)
     assert ran.code in (0, 2)
@@ -590,7 +589,7 @@ def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[s
 COMMANDS = list(commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("path", [path for path, _ in COMMANDS], ids=" ".join)
+@each("path", [path for path, _ in COMMANDS], ids=" ".join)
 def test_every_command_has_help(path: tuple[str, ...]) -> None:
     ran = surefind(*path, "--help")
     assert ran.code == 0
@@ -598,9 +597,7 @@ def test_every_command_has_help(path: tuple[str, ...]) -> None:
     assert len(text.splitlines()[0]) > 20
 
 
-@pytest.mark.parametrize(
-    ("path", "command"), COMMANDS, ids=lambda value: " ".join(value) if type(value) is tuple else ""
-)
+@each(("path", "command"), COMMANDS, ids=lambda value: " ".join(value) if type(value) is tuple else "")
 def test_every_option_is_explained(path: tuple[str, ...], command: Any) -> None:
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import query
 from helpers import Home
 from surefind.lab.exam.model import Exam, Judgment
@@ -117,7 +118,7 @@ echo "${COMPREPLY[@]}"
     assert done.stdout.splitlines()[-1] == "quick quiet"
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@each("shell", ["bash", "zsh", "fish"])
 def test_every_shell_has_a_script(shell: str, tmp_path: Path) -> None:
     env = environment(_SUREFIND_COMPLETE=f"source_{shell}")
     done = subprocess.run(PROGRAM, cwd=tmp_path, env=env, capture_output=True, text=True, check=True)

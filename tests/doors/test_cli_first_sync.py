@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from surefind.engine.store import lock
@@ -20,7 +21,7 @@ from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.lock import writer_lock
 
 
-@pytest.mark.parametrize("words", [("search", "cash"), ("status",), ("bench", "-p", "words")])
+@each("words", [("search", "cash"), ("status",), ("bench", "-p", "words")])
 def test_a_search_says_that_the_sync_is_running_and_how_far(home: Home, words: tuple[str, ...]) -> None:
     """Asked by another process, from within the sync."""
     home.write("docs/a.md", "# Cash\n\nThe teller counts cash.")

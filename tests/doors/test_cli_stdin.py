@@ -13,6 +13,7 @@ from unittest import mock
 
 import pytest
 
+from cases import each
 from exam_helpers import Ran, surefind
 from helpers import Home
 
@@ -34,7 +35,7 @@ def piped(folder: Path, text: bytes, *words: str) -> Ran:
         return surefind("search", *words, kb=folder)
 
 
-@pytest.mark.parametrize("words", [("-",), ()])
+@each("words", [("-",), ()])
 def test_query_is_read_from_stdin(folder: Path, words: tuple[str, ...]) -> None:
     """Through a real pipe, in a process of its own."""
     command = [*COMMAND, *words, "--json"]
@@ -56,7 +57,7 @@ def test_words_win_over_stdin(folder: Path) -> None:
     assert piped(folder, b"nothing", "teller", "--json").json["query"] == "teller"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "says"),
     [
         (b"", "The query on stdin is empty"),

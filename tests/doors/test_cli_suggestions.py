@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from surefind.base.errors import choices, closest
@@ -18,7 +19,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return home
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (("search", "x", "--rerank", "cross-encoder"), "called 'cross-encoder'. Did you mean cross_encoder?"),
@@ -57,7 +58,7 @@ def test_misspelt_name_is_answered_with_the_right_one(small: Home, words: tuple[
     assert says in ran.err
 
 
-@pytest.mark.parametrize(
+@each(
     ("settings", "says"),
     [
         ("[serch]\n", "no table [serch]. Did you mean search?"),

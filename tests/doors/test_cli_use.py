@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from exam_helpers import Ran, copy_few, surefind
 from helpers import WORDS, Home
 from report_helpers import row, save_report
@@ -348,7 +349,7 @@ def test_every_row_of_the_report_is_a_name_for_search(ten: Home) -> None:
         assert ran.json["pipeline"] == one["spec"], ran.err
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "says"),
     [
         (("--exam", "a", "--exam", "b"), "--save, --check and --use work with one exam only"),

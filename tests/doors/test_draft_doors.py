@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from http_helpers import Rights, Served
 from surefind import client as requests
 from surefind.base.errors import RefusedError
@@ -148,7 +149,7 @@ def test_agents_take_a_draft_to_its_publication(server: Served, keys: dict[str, 
         assert client.search("numbat rule", 1).hits[0].document == "numbat.md"
 
 
-@pytest.mark.parametrize("name", ["q", "question"])
+@each("name", ["q", "question"])
 def test_another_name_for_the_query_is_answered_with_its_name(server: Served, keys: dict[str, str], name: str) -> None:
     said = f"There is no {name}: the text of a search is called query."
     with server.client(keys["ada"]) as http:

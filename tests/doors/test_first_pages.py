@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-import pytest
-
+from cases import each
 from web_helpers import needs_browser
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +25,7 @@ def pictures() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@each("name", PICTURES)
 def test_a_picture_is_there_and_small(name: str) -> None:
     data = (ROOT / "docs" / "img" / f"{name}.png").read_bytes()
     assert data.startswith(b"\x89PNG") and len(data) <= LARGEST

@@ -13,8 +13,7 @@ import time
 from functools import cache
 from pathlib import Path
 
-import pytest
-
+from cases import each
 from exam_helpers import surefind
 from surefind.doors.cli import help as cli_help
 
@@ -56,7 +55,7 @@ def test_topics_as_json() -> None:
     assert "exam" in [entry["topic"] for group in found for entry in group["topics"]]
 
 
-@pytest.mark.parametrize("name", ["exam", "exam.md", "docs/exam.md"])
+@each("name", ["exam", "exam.md", "docs/exam.md"])
 def test_a_page_is_printed_as_it_is_where_nobody_reads_along(name: str) -> None:
     result = surefind("help", name)
     assert result.code == 0
@@ -83,13 +82,13 @@ def test_links_out_of_the_documentation_name_the_file() -> None:
     assert cli_help.readable("[training/a.md](../../training/a.md)", "results/x") == "`training/a.md` in the repository"
 
 
-@pytest.mark.parametrize("page", cli_help.topics())
+@each("page", cli_help.topics())
 def test_no_page_keeps_a_link_that_leads_nowhere_after_an_install(page: str) -> None:
     text = re.sub(r"^```.*?^```", "", surefind("help", page).out, flags=re.MULTILINE | re.DOTALL)
     assert re.findall(r"\]\((?!https?://)[^)]*\)", text) == []
 
 
-@pytest.mark.parametrize("words", [("search",), ("exam", "import"), ("train", "fusion")])
+@each("words", [("search",), ("exam", "import"), ("train", "fusion")])
 def test_a_command_shows_its_own_help(words: tuple[str, ...]) -> None:
     assert f"Usage: surefind {' '.join(words)} " in surefind("help", *words).out
 
@@ -130,7 +129,7 @@ def _everything(terminal: int, seconds: float = 60) -> str:
 # ---------------------------------------------------------------- what messages point to
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
+@each("path", SOURCES, ids=lambda path: path.relative_to(ROOT / "src").as_posix())
 def test_messages_point_to_topics_that_exist(path: Path) -> None:
     text = "\n".join(messages(path))
     assert set(TOPIC.findall(text)) <= known_topics()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from starlette.routing import Route
 
+from cases import each
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from surefind.doors.server import create_app
@@ -70,10 +71,10 @@ def test_a_stranger_is_refused_before_a_body_is_read(server: Served, bank: Home)
     assert not wrong
 
 
-@pytest.mark.parametrize(
+@each(
     "path", ["/drafts/new", "/drafts/preview", "/drafts/chunks", "/drafts/1/save", "/drafts/1/upload", "/v1/documents"]
 )
-@pytest.mark.parametrize("framing", FRAMINGS)
+@each("framing", FRAMINGS)
 def test_who_may_not_upload_is_refused_before_the_file_is_read(
     server: Served, keys: dict[str, str], path: str, framing: str
 ) -> None:

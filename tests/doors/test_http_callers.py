@@ -16,6 +16,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
@@ -77,7 +78,7 @@ def test_every_key_is_compared_in_constant_time(home: Home, monkeypatch: pytest.
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[]", '{"checksum": "x", "format": 1, "keys": []}', "not json"])
+@each("damage", ["", "{}", "[]", '{"checksum": "x", "format": 1, "keys": []}', "not json"])
 def test_a_damaged_key_file_never_means_no_keys(home: Home, damage: str) -> None:
     keys = Keys(home.folder)
     _, text = keys.create("a", ["admin"])
@@ -89,7 +90,7 @@ def test_a_damaged_key_file_never_means_no_keys(home: Home, damage: str) -> None
         Gatekeeper(keys, None, "127.0.0.1")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "scopes", "days"),
     [("", ["read"], None), ("a\n", ["read"], 0), ("a", ["all"], None), ("oidc:ada", ["read"], None), ("a", [], None)],
 )
@@ -204,7 +205,7 @@ def test_the_same_subject_of_another_issuer_is_another_caller(provider: Provider
     assert len(names) == 2
 
 
-@pytest.mark.parametrize("groups", [["*"], "*", [" * "], ["*", "hr"], {"a": "*"}, [["*"]], 7])
+@each("groups", [["*"], "*", [" * "], ["*", "hr"], {"a": "*"}, [["*"]], 7])
 def test_no_token_reads_everything(provider: Provider, groups: Any) -> None:
     assert not _tokens(provider).caller(provider.token(groups=groups)).access().sees_all
 
@@ -279,14 +280,12 @@ NOT_PRIVATE = [
 """Addresses that only look as if they were this machine, or https."""
 
 
-@pytest.mark.parametrize(
-    "url", ["http://localhost", "http://127.0.0.1:8/x", "http://[::1]:9", "http://127.8.0.1", "https://a.b:1/c"]
-)
+@each("url", ["http://localhost", "http://127.0.0.1:8/x", "http://[::1]:9", "http://127.8.0.1", "https://a.b:1/c"])
 def test_this_machine_and_https_may_be_a_provider(url: str) -> None:
     assert Oidc(url, "a", jwks_url=url).issuer == url
 
 
-@pytest.mark.parametrize(
+@each(
     "given",
     [
         {"issuer": "http://login.example", "audience": "a"},
@@ -307,7 +306,7 @@ def test_wrong_settings_of_a_provider_are_refused(given: Any) -> None:
         serve_settings({"oidc": given})
 
 
-@pytest.mark.parametrize(
+@each(
     "given", [{"hots": "x"}, {"port": "80"}, {"port": 70_000}, {"timeout": 0}, {"allowed_hosts": "x"}, {"max_k": True}]
 )
 def test_wrong_settings_of_the_server_are_refused(given: Any) -> None:
@@ -383,7 +382,7 @@ def test_a_scope_is_needed(server: Served, keys: dict[str, str], who: str, metho
         assert client.request(method, path, content=body, headers=headers).status_code == 403
 
 
-@pytest.mark.parametrize("highest", SCOPES)
+@each("highest", SCOPES)
 def test_a_scope_includes_those_before_it(highest: Scope) -> None:
     """A key with one scope may do all that it needs for that: a reviewer opens the pages and the drafts."""
     caller = Caller("ada", frozenset({highest}), frozenset())

@@ -11,6 +11,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from cases import each
 from surefind.base.errors import StoreError
 from surefind.doors.auth.caller import Caller
 from surefind.doors.http.guard import Guard
@@ -77,7 +78,7 @@ def test_requests_beyond_the_queue_are_told_to_come_again() -> None:
     assert all(answer.headers.get("retry-after") for answer in answers if answer.status_code == 503)
 
 
-@pytest.mark.parametrize("path", ["/v1/jobs/1/events", "/v1/ask", "/mcp"])
+@each("path", ["/v1/jobs/1/events", "/v1/ask", "/mcp"])
 def test_streams_are_bounded_apart_from_other_requests(path: str) -> None:
     """Neither the streams of a caller nor those of all callers keep others from being answered."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from cases import each
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from report_helpers import row, save_report
@@ -191,17 +192,13 @@ def test_the_note_of_an_answer_names_no_address(bank: Bank, stream: bool, monkey
     assert INSIDE[0] in bank.ask("admin", "POST", "/v1/ask", json=asked).text
 
 
-@pytest.mark.parametrize(
-    "text", [*INSIDE, "HTTPS://A.B/c", "[::1]:8000", "localhost:11434", "ftp://x", "file:///etc/x"]
-)
+@each("text", [*INSIDE, "HTTPS://A.B/c", "[::1]:8000", "localhost:11434", "ftp://x", "file:///etc/x"])
 def test_no_spelling_of_an_address_is_left(text: str) -> None:
     for before, after in (("", ""), ("at ", " failed"), ("(url='", "')"), ("url=", ", k=3")):
         assert text not in without_addresses(f"{before}{text}{after}")
 
 
-@pytest.mark.parametrize(
-    "text", ["reranked 12 of 20", "bm25(k1=1.2, b=0.75)", "dense:2 under 0.5", "and/or", "a 3/4 b"]
-)
+@each("text", ["reranked 12 of 20", "bm25(k1=1.2, b=0.75)", "dense:2 under 0.5", "and/or", "a 3/4 b"])
 def test_other_words_stay(text: str) -> None:
     assert without_addresses(text) == text
 
@@ -234,7 +231,7 @@ def test_undo_names_no_folder_of_the_server(bank: Bank, how: str, monkeypatch: p
 # ---------------------------------------------------------------- queries of other sites
 
 
-@pytest.mark.parametrize(
+@each(
     ("headers", "is_kept"),
     [
         ({}, True),
@@ -248,7 +245,7 @@ def test_undo_names_no_folder_of_the_server(bank: Bank, how: str, monkeypatch: p
         ({"Referer": "https://evil.example/page"}, False),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/search?query=cutoff", "/?query=cutoff"])
+@each("path", ["/v1/search?query=cutoff", "/?query=cutoff"])
 def test_a_query_that_another_site_made_is_not_kept(
     tmp_path: Path, headers: dict[str, str], is_kept: bool, path: str
 ) -> None:
@@ -260,7 +257,7 @@ def test_a_query_that_another_site_made_is_not_kept(
         assert bool(QueryLog(kb.data, 90).all()) == is_kept
 
 
-@pytest.mark.parametrize("path", ["/v1/search?query=cutoff", "/?query=cutoff"])
+@each("path", ["/v1/search?query=cutoff", "/?query=cutoff"])
 def test_a_query_whose_result_is_known_is_kept_as_well(tmp_path: Path, path: str) -> None:
     home = Home(tmp_path, WORDS + "\n[exam]\nkeep_queries = true\n")
     home.write("docs/open.md", "# Open\n\nThe cutoff of wires is 3 pm.\n")

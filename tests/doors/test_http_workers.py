@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from cases import each
 from helpers import Home
 from http_helpers import Served, a_bank, serving
 from surefind.base.access import Access, PathRule
@@ -256,7 +257,7 @@ def gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
+@each(
     ("pipeline", "local"),
     [
         ("bm25", True),
@@ -274,6 +275,6 @@ def test_a_process_gets_no_search_that_may_ask_a_server(kb: KnowledgeBase, pipel
     assert is_local(Pipeline.parse(pipeline), kb.settings) is local
 
 
-@pytest.mark.parametrize("number", [0, 1, 3])
+@each("number", [0, 1, 3])
 def test_the_number_of_processes_is_a_setting(number: int) -> None:
     assert serve_settings({"workers": number}).workers == number

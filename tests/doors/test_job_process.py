@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from helpers import Home
 from surefind import Access, KnowledgeBase
 from surefind.base.errors import UsageError
@@ -26,7 +27,7 @@ EVENTS: list[Event] = [
 ]
 
 
-@pytest.mark.parametrize("event", EVENTS, ids=lambda event: type(event).__name__)
+@each("event", EVENTS, ids=lambda event: type(event).__name__)
 def test_an_event_is_a_line_that_can_be_read_back(event: Event) -> None:
     line = written(event)
     assert "\n" not in line and read(line.encode()) == event

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from surefind import Access
@@ -41,7 +42,7 @@ def _documents(home: Home, access: Access) -> set[str]:
         return {one.id for one in kb.documents(access)}
 
 
-@pytest.mark.parametrize("name", ["corpus.jsonl", "all.jsonl", "all.json"])
+@each("name", ["corpus.jsonl", "all.jsonl", "all.json"])
 def test_one_look_alike_costs_one_document(home: Home, name: str) -> None:
     content = _rows({7: EXAMPLE})
     content = content if name.endswith("l") else f"[{','.join(content.splitlines())}]"
@@ -59,7 +60,7 @@ def test_one_look_alike_costs_one_document(home: Home, name: str) -> None:
     assert [problem.path for problem in again.problems] == [f"{name}/{place}"], "an unchanged file keeps its problem"
 
 
-@pytest.mark.parametrize("text", LOOK_ALIKES)
+@each("text", LOOK_ALIKES)
 def test_every_look_alike_in_a_record_is_closed_and_listed(home: Home, text: str) -> None:
     home.write("docs/a.jsonl", _rows({7: text, 9: text}))
     report = home.sync("docs")
@@ -67,7 +68,7 @@ def test_every_look_alike_in_a_record_is_closed_and_listed(home: Home, text: str
     assert _documents(home, Access.owner()) - _documents(home, Access.public()) == {"a.jsonl#d7", "a.jsonl#d9"}
 
 
-@pytest.mark.parametrize(
+@each(
     "field",
     [{"access_groups": ["hr"]}, {"meta": {"acl": ["hr"]}}, {"acl": {"read": "hr"}}, {"acl": [["hr"]]}, {"acls": "hr"}],
 )
@@ -167,7 +168,7 @@ SINGLE = {
 """File name -> (content of a file of one document, its line as it is listed)."""
 
 
-@pytest.mark.parametrize("name", SINGLE)
+@each("name", SINGLE)
 def test_file_of_one_document_is_read_left_to_the_owner_and_listed(home: Home, name: str) -> None:
     content, line = SINGLE[name]
     home.write(f"docs/{name}", content)
@@ -214,7 +215,7 @@ def test_workbook_with_a_column_like_a_list_is_left_to_the_owner(home: Home) -> 
     assert _documents(home, Access.owner()) == {"good.md", "pay.xlsx"}
 
 
-@pytest.mark.parametrize("beside", [{"acl": ["hr"], "data": {"rows": []}}, {"data": {"allowed_groups": "hr"}}])
+@each("beside", [{"acl": ["hr"], "data": {"rows": []}}, {"data": {"allowed_groups": "hr"}}])
 def test_list_beside_the_records_of_a_file_closes_all_of_them(home: Home, beside: dict[str, object]) -> None:
     data = beside["data"]
     assert isinstance(data, dict)

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from cases import each
+
 pytest.importorskip("mcp")
 
 import httpx
@@ -379,7 +381,7 @@ def test_restricted_documents_do_not_exist_for_others(public: Ask, home: Home) -
     assert "hr" not in text_of(public("browse", path="docs"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "argument", "hidden", "unknown"),
     [
         ("read", "document", "hr/pay.md", "hr/pax.md"),
@@ -560,7 +562,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "arguments", "said"), WRONG, ids=lambda value: str(value)[:40])
+@each(("tool", "arguments", "said"), WRONG, ids=lambda value: str(value)[:40])
 def test_wrong_calls_get_a_plain_sentence(public: Ask, tool: str, arguments: dict[str, Any], said: str) -> None:
     result = public(tool, **arguments)
     assert result.is_error
@@ -618,7 +620,7 @@ def test_a_taken_port_is_explained(home: Home, url: str) -> None:
     assert done.code == 2 and "Choose another port" in done.err
 
 
-@pytest.mark.parametrize("way", [[], ["--http", "127.0.0.1:0"]])
+@each("way", [[], ["--http", "127.0.0.1:0"]])
 def test_a_folder_without_a_knowledge_base_is_refused(tmp_path: Path, way: list[str]) -> None:
     done = surefind("mcp", *way, kb=tmp_path)
     assert (done.code, done.out) == (3, "")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import WORDS, Home, ask
 from llm_server import LLMServer
@@ -84,7 +85,7 @@ def test_a_short_write_is_a_full_disk(tmp_path: Path) -> None:
     assert not is_full(OSError("20 requested"))
 
 
-@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EIO, errno.ENAMETOOLONG])
+@each("number", [errno.EROFS, errno.EACCES, errno.EIO, errno.ENAMETOOLONG])
 def test_an_error_of_the_disk_is_a_message(home: Home, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(number, os.strerror(number), str(home.folder / ".surefind"))
@@ -128,7 +129,7 @@ def test_a_read_only_knowledge_base_is_searched_and_not_written(home: Home) -> N
 # ---------------------------------------------------------------- settings and specs
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "a = " + "[" * 5000 + "]" * 5000,
@@ -142,7 +143,7 @@ def test_nested_settings_are_refused(text: str) -> None:
         changed("a = " + DEEP, {("search", "k"): 5}, "x")
 
 
-@pytest.mark.parametrize("text", ["hyde(retriever=" * 5000, "bm25(k1=" + DEEP, "(" * 50_000, "bm25 >> " + "(" * 50_000])
+@each("text", ["hyde(retriever=" * 5000, "bm25(k1=" + DEEP, "(" * 50_000, "bm25 >> " + "(" * 50_000])
 def test_nested_specs_are_refused(text: str) -> None:
     with pytest.raises(SpecError):
         Pipeline.parse(text)
@@ -162,8 +163,8 @@ LIBRARY = Library([Document("a.md", PAGE, "Fees")])
 ROW: dict[str, Any] = {"query": "fee?", "document": "a.md", "start": 0, "end": 4}
 
 
-@pytest.mark.parametrize("name", ["queries.jsonl", "qrels/test.tsv", "spans.jsonl"])
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00caf\xe9", DEEP.encode()])
+@each("name", ["queries.jsonl", "qrels/test.tsv", "spans.jsonl"])
+@each("content", [b"\xff\xfe\x00caf\xe9", DEEP.encode()])
 def test_a_beir_folder_that_cannot_be_read_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / "qrels").mkdir()
     (tmp_path / "queries.jsonl").write_text('{"_id": "1", "text": "fee?"}\n')
@@ -173,8 +174,8 @@ def test_a_beir_folder_that_cannot_be_read_is_refused(tmp_path: Path, name: str,
         read_beir(tmp_path, LIBRARY)
 
 
-@pytest.mark.parametrize("place", ["start", "end", "grade"])
-@pytest.mark.parametrize("value", ["1e999", "-1e999", "NaN"])
+@each("place", ["start", "end", "grade"])
+@each("value", ["1e999", "-1e999", "NaN"])
 def test_numbers_without_end_are_bad_rows(tmp_path: Path, place: str, value: str) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text(json.dumps({**ROW, place: "HERE"}).replace('"HERE"', value) + "\n")
@@ -190,7 +191,7 @@ def test_numbers_without_end_are_bad_rows(tmp_path: Path, place: str, value: str
         read_beir(tmp_path, LIBRARY)
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "json"])
+@each("suffix", ["jsonl", "json"])
 def test_nested_rows_are_refused(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"mine.{suffix}"
     path.write_text(DEEP)

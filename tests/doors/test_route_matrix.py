@@ -24,6 +24,7 @@ from fastapi.params import File, Form
 from pydantic import BaseModel
 from starlette.testclient import TestClient
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS
@@ -348,7 +349,7 @@ def test_every_route_is_called(bank: Bank) -> None:
     assert len([*reads(bank.app, bank.values)]) > 300 and len([*changes(bank.app, bank.values)]) > 200
 
 
-@pytest.mark.parametrize("who", [name for name in (*PEOPLE, *STRANGERS) if name != "hr"])
+@each("who", [name for name in (*PEOPLE, *STRANGERS) if name != "hr"])
 def test_no_read_tells_what_is_restricted(bank: Bank, who: str) -> None:
     leaks = []
     for call in reads(bank.app, bank.values):
@@ -372,7 +373,7 @@ def test_the_same_reads_show_it_to_who_may_read_it(bank: Bank) -> None:
     assert len(where) > 15, sorted(where)
 
 
-@pytest.mark.parametrize("who", ["nobody", "unknown", "revoked", "reader", "writer", "reviewer", "admin"])
+@each("who", ["nobody", "unknown", "revoked", "reader", "writer", "reviewer", "admin"])
 def test_no_change_takes_what_is_restricted(tmp_path: Path, who: str) -> None:
     with _opened(Home(tmp_path, SETTINGS)) as bank:
         before, leaks, made = bank.state(), [], 0
@@ -391,7 +392,7 @@ def test_no_change_takes_what_is_restricted(tmp_path: Path, who: str) -> None:
         assert bank.state() == before
 
 
-@pytest.mark.parametrize("who", ["reader", "writer", "reviewer", "admin"])
+@each("who", ["reader", "writer", "reviewer", "admin"])
 def test_no_alias_of_a_document_tells_or_takes_what_is_restricted(tmp_path: Path, who: str) -> None:
     """And no draft has such a name, so nothing is published under one."""
     with _opened(Home(tmp_path, SETTINGS)) as bank:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from surefind.base.types import Hit, StageScore
 from surefind.doors.words import ordinal, why
 from surefind.engine.search.pipeline import Pipeline
@@ -14,7 +13,7 @@ def hit(**ranks: int) -> Hit:
     return Hit(1, 1.0, "a.md", "0" * 16, "A", (), 0, 1, "x", {}, stages)
 
 
-@pytest.mark.parametrize(
+@each(
     ("pipeline", "ranks", "says"),
     [
         ("bm25 + dense >> convex", {"bm25": 2, "dense": 1, "convex": 1}, "Second by words, first by meaning."),

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from starlette.testclient import TestClient
 
+from cases import each
 from helpers import Home
 from http_helpers import SETTINGS, a_bank
 from surefind.base.access import Access
@@ -131,7 +132,7 @@ def _ended(site: Site, who: str, job: str) -> dict[str, Any]:
     raise AssertionError("the job did not end")
 
 
-@pytest.mark.parametrize("path", ["/settings", "/reports"])
+@each("path", ["/settings", "/reports"])
 def test_change_that_the_admin_has_not_seen_is_not_undone(site: Site, path: str) -> None:
     """Another admin saves while the page is open: its button undoes the change that it names, and no other."""
     file = site.kb.folder / "surefind.toml"
@@ -188,7 +189,7 @@ def test_report_of_another_version_is_named(site: Site) -> None:
         assert page.status_code == 400 and says in page.text, path
 
 
-@pytest.mark.parametrize("odd", ["//[x", "/\\x", "https://evil.example/", "/" + "x" * 5_000, "\x00"])
+@each("odd", ["//[x", "/\\x", "https://evil.example/", "/" + "x" * 5_000, "\x00"])
 def test_odd_address_after_signing_in_is_the_first_page(site: Site, odd: str) -> None:
     page = site.client.get("/sign-in", params={"next": odd}, headers={"Accept": "text/html"})
     assert page.status_code == 200 and 'name="next" value="/"' in page.text
@@ -197,13 +198,13 @@ def test_odd_address_after_signing_in_is_the_first_page(site: Site, odd: str) ->
     assert done.status_code == 303 and done.headers["location"] == "/"
 
 
-@pytest.mark.parametrize("days", ["²", "soon", "-1", "1e3"])
+@each("days", ["²", "soon", "-1", "1e3"])
 def test_odd_number_of_days_is_refused(site: Site, days: str) -> None:
     answer = site.post("admin", "/settings/keys", {"name": "odd", "scope": "read", "days": days})
     assert answer.status_code == 400 and "whole number" in answer.text
 
 
-@pytest.mark.parametrize("name", ["n" * 300, "n" + "é" * 150])
+@each("name", ["n" * 300, "n" + "é" * 150])
 def test_name_of_an_exam_that_no_file_can_have_is_refused(site: Site, name: str) -> None:
     key = {"Authorization": f"Bearer {site.keys['ada']}"}
     hit = site.client.get("/v1/search", params={"query": "cutoff of wire7"}, headers=key).json()["hits"][0]
@@ -214,7 +215,7 @@ def test_name_of_an_exam_that_no_file_can_have_is_refused(site: Site, name: str)
     assert site.post("ada", f"/label/{name}/pool").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/?query=wire7", "/documents?find=wire", "/drafts/{}/chunks"])
+@each("path", ["/?query=wire7", "/documents?find=wire", "/drafts/{}/chunks"])
 def test_history_of_a_browser_gets_the_whole_page(site: Site, path: str) -> None:
     """htmx asks again for a page that it does not remember any more, with a header that says so."""
     path = path.format(_draft(site, "history.md"))
@@ -233,7 +234,7 @@ def test_history_of_a_browser_shows_errors_as_whole_pages(site: Site) -> None:
     assert out.status_code == 303 and out.headers["location"].startswith("/sign-in")
 
 
-@pytest.mark.parametrize("name", ["page.html", "page.md"])
+@each("name", ["page.html", "page.md"])
 def test_author_comments_on_every_line_that_has_a_link(site: Site, name: str) -> None:
     """The text of a draft has more lines than its file: its page shows the metadata of the document, and HTML as
     text."""
@@ -274,7 +275,7 @@ def test_search_when_every_document_is_retired_says_so(home: Home) -> None:
 # ---------------------------------------------------------------- long lists, long texts
 
 
-@pytest.mark.parametrize("who", ["writer", "ada"])
+@each("who", ["writer", "ada"])
 def test_many_drafts_come_in_pages(site: Site, monkeypatch: pytest.MonkeyPatch, who: str) -> None:
     """Authors and reviewers find every draft once, whatever its state, and no page looks at all of them."""
     asked = list[int]()

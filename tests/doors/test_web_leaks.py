@@ -10,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import Rights, Served, a_bank
@@ -63,7 +64,7 @@ def _crawl(http: httpx.Client, most: int = 250) -> dict[str, str]:
     return seen
 
 
-@pytest.mark.parametrize("who", [*(" ".join(one) for one in SCOPES), "hr"])
+@each("who", [*(" ".join(one) for one in SCOPES), "hr"])
 def test_every_link_can_be_opened_and_every_page_left(server: Served, keys: dict[str, str], who: str) -> None:
     """Neither the menu nor a page shows a link that answers 403, and whoever signed in can sign out on each, also where
     an error is shown. Reports and the map, drawn by a script of their own, link back instead."""

@@ -6,10 +6,10 @@ import re
 import time
 from html.parser import HTMLParser
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base.types import Document
 from surefind.doors.web.markdown import Marks, links_to, rendered, rendered_sheet, sheet
 
@@ -68,7 +68,7 @@ def test_the_title_is_not_said_twice() -> None:
     assert "Fees" in html("# Fees\n\nText.\n", title="Other")
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "address"),
     [
         ("wires.md", "/documents/fees/wires.md"),
@@ -114,7 +114,7 @@ def marked(text: str, words: str) -> str:
     return "".join(re.findall(r"<mark[^>]*>([^<]*)</mark>", found))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words", "shown"),
     [
         ("One here. Two **there** now. Three.", "Two **there** now.", "Two there now."),
@@ -185,7 +185,7 @@ HOSTILE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each("name", HOSTILE)
 def test_no_text_takes_long(name: str) -> None:
     one = HOSTILE[name]
     for text in (one * (100_000 // len(one)), (one * (7_900 // len(one)) + "\n\n") * 10):

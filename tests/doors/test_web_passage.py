@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base.types import Hit
 from surefind.doors.web.search import parts_of, plain
 from surefind.doors.words import sought
@@ -69,7 +69,7 @@ def test_a_quote_is_shown_without_syntax() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "shown"),
     [
         ("Use *Void and copy* in _Settings_.", "Use Void and copy in Settings."),

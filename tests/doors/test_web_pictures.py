@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from cases import each
 from helpers import Home
 from http_helpers import SETTINGS, serving
 from surefind.doors.auth.keys import Keys
@@ -86,7 +87,7 @@ def test_the_page_shows_the_pictures_that_are_served(asking: dict[str, httpx.Cli
     assert '<span class="image">The 6</span>' in page
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         *SHOWN[4:],

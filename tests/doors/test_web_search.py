@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from cases import each
 from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.doors.auth.keys import Keys
@@ -78,7 +79,7 @@ def test_documents_are_data(server: Served) -> None:
     assert "&lt;script&gt;document" in found.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "status", "says"),
     [
         ("/nothing", 404, "Nothing is here"),

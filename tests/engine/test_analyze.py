@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base import spec
 from surefind.base.types import EVERY, Chunk, Query
 from surefind.engine.analyze import analyze
@@ -23,7 +24,7 @@ def finds(text: str, query: str) -> bool:
     return found.ids.tolist() == [[3]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "query"),
     [
         ("Report under 31 CFR 1020.320(d) at once.", "31 CFR 1020.320(d)"),

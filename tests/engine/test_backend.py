@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from backend_contract import check_backend
+from cases import each
 from surefind.base import spec
 from surefind.base.access import Access
 from surefind.base.types import EVERY, Chunk, Mask
@@ -27,7 +28,7 @@ def check(make: Callable[[Catalogue], Any], folder: Path, *retrievers: str) -> N
     check_backend(make, chosen, LocalServices(), folder)
 
 
-@pytest.mark.parametrize("retriever", ["bm25", "dense(model=toy)", "tfidf(ngrams=2)", "sparse(weight=0.5)"])
+@each("retriever", ["bm25", "dense(model=toy)", "tfidf(ngrams=2)", "sparse(weight=0.5)"])
 def test_local_backend_keeps_the_contract(retriever: str, tmp_path: Path) -> None:
     check(LocalBackend, tmp_path, retriever)
 

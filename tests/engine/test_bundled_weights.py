@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import surefind_models
 
+from cases import each
 from helpers import integer_weights
 
 _MOST = 2**15 - 1
 
 
-@pytest.mark.parametrize(("name", "layers"), [("arctic", 12), ("careful", 12), ("minilm", 6), ("reranker", 6)])
+@each(("name", "layers"), [("arctic", 12), ("careful", 12), ("minilm", 6), ("reranker", 6)])
 def test_no_processor_overflows(name: str, layers: int) -> None:
     """Without VNNI, x86_64 adds two products of a uint8 and a weight in a signed 16-bit lane, which saturates."""
     weights = integer_weights(surefind_models.path(name) / "model.onnx")

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import times_slower
 from surefind.base.protocols import Embedder, Services
 from surefind.base.text import blocks
@@ -73,9 +74,7 @@ def test_markdown_chunks_never_overlap_and_never_exceed_the_limit(text: str, tok
     assert all(count_tokens(chunk.text) <= tokens for chunk in chunks)
 
 
-@pytest.mark.parametrize(
-    "text", ["[a]: https://example.org/a\n", "# T\n\nSee [a].\n\n[a]: https://example.org/a 'The A'\n"]
-)
+@each("text", ["[a]: https://example.org/a\n", "# T\n\nSee [a].\n\n[a]: https://example.org/a 'The A'\n"])
 def test_markdown_keeps_link_definitions(text: str) -> None:
     check_chunker(MarkdownChunker(), [document(text)])
 
@@ -188,7 +187,7 @@ def test_fixed_counts_words_if_asked_to() -> None:
 # ---------------------------------------------------------------- tables
 
 
-@pytest.mark.parametrize(
+@each(
     "chunker",
     [
         MarkdownChunker(20, 0),
@@ -242,7 +241,7 @@ def test_hierarchical_written_out() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("parent", "sections"), [(9, [1, 1, 1]), (14, [2, 1]), (15, [3])])
+@each(("parent", "sections"), [(9, [1, 1, 1]), (14, [2, 1]), (15, [3])])
 def test_parent_holds_as_many_whole_sections_as_fit(parent: int, sections: list[int]) -> None:
     text = "# A\n\none two three\n\n# B\n\nfour five six\n\n# C\n\nseven eight nine\n"
     chunks = Hierarchical(parent, child=7, overlap=0).chunk(document(text), SERVICES)
@@ -283,8 +282,8 @@ def test_semantic_keeps_the_contract_on_any_markdown(
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize("windows", ["joined", "averaged"])
-@pytest.mark.parametrize("buffer", [0, 1])
+@each("windows", ["joined", "averaged"])
+@each("buffer", [0, 1])
 def test_semantic_cuts_where_the_subject_changes(buffer: int, windows: Any) -> None:
     # Two of seventeen distances stand out: those above the 88th percentile.
     chunker = Semantic(88.0, buffer, max_tokens=60, min_tokens=0, model="toy", windows=windows)
@@ -396,7 +395,7 @@ def sentences(text: str) -> list[str]:
     return [text[a:b].strip() for a, b in sentence_spans(text, 0, len(text))]
 
 
-@pytest.mark.parametrize(
+@each(
     "sentence",
     [
         "File under 31 CFR 1020.320(d) Within 30 days.",
@@ -418,7 +417,7 @@ def test_stop_inside_a_sentence_does_not_end_it(sentence: str) -> None:
     assert sentences(f"{sentence} Then go on.") == [sentence, "Then go on."]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "It ended in 2024.|The next began.",

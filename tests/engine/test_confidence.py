@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from surefind.base.disk.sealed import from_json, to_json
 from surefind.base.errors import SpecError, StoreError
 from surefind.base.types import Rankings
@@ -49,7 +50,7 @@ def test_measures_written_out() -> None:
     )
 
 
-@pytest.mark.parametrize("when", MEASURED)
+@each("when", MEASURED)
 def test_nothing_to_reorder_is_sure(when: Any) -> None:
     assert confidence(FUSED, [WORDS, MEANING], when)[1:].tolist() == [np.inf, np.inf]
 
@@ -80,7 +81,7 @@ def test_fit_is_that_of_scikit_learn() -> None:
     assert made(x).mean() == pytest.approx(y.mean(), abs=1e-4)
 
 
-@pytest.mark.parametrize("value", [True, False])
+@each("value", [True, False])
 def test_questions_that_all_end_alike_can_be_fitted(value: bool) -> None:
     x, _ = questions(50)
     made = fit(x, np.full(50, value))(x)
@@ -144,7 +145,7 @@ def test_unknown_calibration_names_the_known_ones(tmp_path: Path) -> None:
         find_calibration(tmp_path, "quikc")
 
 
-@pytest.mark.parametrize(
+@each(
     "damage",
     [
         lambda text: text.replace('"below": 0.8', '"below": 0.1'),

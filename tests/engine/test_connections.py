@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from line_server import Line, Serve, says, serving, soon
 from rerank_helpers import Shelf
 from surefind.base.prompts.values import Message
@@ -79,7 +80,7 @@ def test_connections_close_with_the_services_and_open_again(line: Line, ask: Cal
     assert line.connections == 2
 
 
-@pytest.mark.parametrize("ask", [chat, embed, rerank])
+@each("ask", [chat, embed, rerank])
 def test_a_call_under_way_is_not_broken_by_closing(ask: Callable[[Line, Services], Any]) -> None:
     """Another knowledge base of this process may use the same encoder."""
     with serving(late(0.5)) as line:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import real_files
+from cases import each
 from helpers import EXAMPLE
 from surefind.base import spec
 from surefind.base.types import Chunk, Document, Query
@@ -110,12 +109,12 @@ def stages(kind: str) -> list[str]:
     return [*spec.names(kind), *VARIANTS.get(kind, [])]
 
 
-@pytest.mark.parametrize(("kind", "text"), [(kind, text) for kind in spec.KINDS for text in stages(kind)])
+@each(("kind", "text"), [(kind, text) for kind in spec.KINDS for text in stages(kind)])
 def test_stage_is_a_value_with_a_spec(kind: str, text: str) -> None:
     check_stage(spec.make(kind, text))
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "text"),
     [
         (kind, text)
@@ -155,7 +154,7 @@ DECLARED = [
 ]
 
 
-@pytest.mark.parametrize("name", spec.names("read"))
+@each("name", spec.names("read"))
 def test_reader(name: str, tmp_path: Path) -> None:
     reader = spec.make("read", name)
     suffix = next(s for s in reader.suffixes if s in SAMPLES)
@@ -167,21 +166,21 @@ def test_reader(name: str, tmp_path: Path) -> None:
     check_reader(reader, good, bad)
 
 
-@pytest.mark.parametrize("text", [text for text in stages("chunk") if text not in ASK_A_MODEL])
+@each("text", [text for text in stages("chunk") if text not in ASK_A_MODEL])
 def test_chunker(text: str, tmp_path: Path) -> None:
     count = 1 if text.startswith("semantic") else 5  # it embeds every sentence, though each only once
     real = [Document(p.name, p.read_text(encoding="utf-8")) for p in sorted(EXAMPLE.glob("runbooks/*.md"))[:count]]
     check_chunker(spec.make("chunk", text), [*DOCUMENTS, *real], LocalServices(tmp_path))
 
 
-@pytest.mark.parametrize("text", [text for text in stages("enrich") if text not in ASK_A_MODEL])
+@each("text", [text for text in stages("enrich") if text not in ASK_A_MODEL])
 def test_enricher(text: str) -> None:
     document = DOCUMENTS[-1]
     chunks = Layout.parse("markdown(tokens=20, min_tokens=5)").cut(document, LocalServices())
     check_enricher(spec.make("enrich", text), document, chunks)
 
 
-@pytest.mark.parametrize("text", stages("analyze"))
+@each("text", stages("analyze"))
 def test_analyzer(text: str) -> None:
     check_analyzer(spec.make("analyze", text))
 
@@ -190,7 +189,7 @@ ELSEWHERE = {"bedrock", "onnx", "openai", "sentence_transformers"}
 """Encoders that need a folder, a key or a service: tests/test_embed_*.py run them against real ones."""
 
 
-@pytest.mark.parametrize("text", [text for text in stages("embed") if text not in ELSEWHERE])
+@each("text", [text for text in stages("embed") if text not in ELSEWHERE])
 def test_embedder(text: str) -> None:
     check_embedder(spec.make("embed", text))
 
@@ -205,7 +204,7 @@ COUNT_EVERYTHING = {"ppr"}
 """Walks from BM25's hits: how rare a word is depends on all passages, so only those from `dense` are exact here."""
 
 
-@pytest.mark.parametrize("text", [text for text in stages("retrieve") if text not in ASK_A_MODEL | COUNT_EVERYTHING])
+@each("text", [text for text in stages("retrieve") if text not in ASK_A_MODEL | COUNT_EVERYTHING])
 def test_retriever(text: str, tmp_path: Path) -> None:
     retriever = spec.make("retrieve", text)
     chunks, queries = (GRAPH_CHUNKS, GRAPH_QUERIES) if retriever.signal == "graph" else (CHUNKS, QUERIES)
@@ -216,7 +215,7 @@ LOOK_AT_QUERIES = {"learned", "llm_weights"}
 """Fusers that need a model: tests/test_train_fusion.py and tests/test_llm_retrieve.py run them."""
 
 
-@pytest.mark.parametrize("text", [text for text in stages("fuse") if text not in LOOK_AT_QUERIES])
+@each("text", [text for text in stages("fuse") if text not in LOOK_AT_QUERIES])
 def test_fuser(text: str) -> None:
     check_fuser(spec.make("fuse", text))
 
@@ -225,16 +224,11 @@ NEED_A_MODEL = {"cross_encoder", "conditional", "hosted", "llm_listwise", "slide
 """Rerankers that need a folder or a service: tests/test_rerank*.py and test_llm_rerank.py run them with one."""
 
 
-@pytest.mark.parametrize("text", [text for text in stages("rerank") if text not in NEED_A_MODEL])
-def test_reranker(text: str) -> None:
-    run_reranker_check(spec.make("rerank", text))
+WITHOUT_A_MODEL = [spec.make("rerank", text) for text in stages("rerank") if text not in NEED_A_MODEL]
 
 
-def test_third_party_reranker() -> None:
-    run_reranker_check(SharedWords())
-
-
-def run_reranker_check(reranker: object) -> None:
+@each("reranker", [*WITHOUT_A_MODEL, SharedWords()])
+def test_reranker(reranker: object) -> None:
     class Passages:
         def __getitem__(self, ordinals: list[int]) -> list[Chunk]:
             return [CHUNKS[i] for i in ordinals]

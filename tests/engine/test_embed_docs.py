@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from surefind.base import spec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "embedding-models.md").read_text(encoding="utf-8")
 RECIPES = [tomllib.loads(block)["retrieve"][0] for block in re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)]
 
 
-@pytest.mark.parametrize("recipe", RECIPES)
+@each("recipe", RECIPES)
 def test_recipe_is_a_spec_that_reads_back(recipe: str) -> None:
     dense = spec.make("retrieve", recipe)
     encoder = spec.make("embed", dense.model)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base import spec
 from surefind.base.errors import SpecError
 from surefind.base.types import Rankings
@@ -211,9 +212,7 @@ def test_tm2c2_with_alpha_0_orders_as_the_sparse_ranking_does() -> None:
 WALKS = rankings_of([([9, 3], [0.4, 0.1])], "ppr", "graph", 0.0)
 
 
-@pytest.mark.parametrize(
-    "text", ["bm25=0.2, dense=0.3, graph=0.5", "graph=5, sparse=2, dense=3", "ppr=5, bm25=2, dense=3"]
-)
+@each("text", ["bm25=0.2, dense=0.3, graph=0.5", "graph=5, sparse=2, dense=3", "ppr=5, bm25=2, dense=3"])
 def test_weights_by_name_are_those_of_the_retriever_or_its_kind(text: str) -> None:
     lexical = rankings_of([([7, 3, 5], [9.0, 6.0, 3.0])], "bm25", "sparse", 0.0)
     named, listed = (spec.make("fuse", f"weighted({inside})") for inside in (text, "weights=[2, 3, 5]"))
@@ -221,7 +220,7 @@ def test_weights_by_name_are_those_of_the_retriever_or_its_kind(text: str) -> No
     assert spec.make("fuse", str(named)) == named == named.replace()
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "says"),
     [
         ("bm25=1, dense=1", "has no weight for ppr. Give one to each of: bm25, dense, ppr."),

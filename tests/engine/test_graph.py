@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from graph_helpers import SERVICES, collections, edges, facts, graph, passage
 from surefind.base import spec
 from surefind.base.types import EVERY, Chunk, Mask, Query
@@ -21,7 +22,7 @@ from surefind.engine.graph.walk import pagerank
 from surefind.testing.retrievers import built
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "key"),
     [
         ("The Rolling Stones'", "rolling stones"),
@@ -71,7 +72,7 @@ def names(text: str, extract: str = "phrases") -> list[str]:
     return [mention.name for mention in found.mentions]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("Holds follow 31 CFR 1020.320(d) since May 2019.", {"31 CFR 1020.320(d)", "May 2019"}),
@@ -90,7 +91,7 @@ def test_phrases_finds_names_by_shape(text: str, expected: set[str]) -> None:
     assert "However" not in names(text) and "See" not in names(text) and "Finally" not in names(text)
 
 
-@pytest.mark.parametrize(
+@each(
     "word",
     """It's It’s Itʼs You'll You’ll Don't Don’t We'll We’re I'm I’ve They'd What's Let's Won't Isn't CAN'T There's She's
     IT'S""".split(),
@@ -100,7 +101,7 @@ def test_contractions_are_no_names(word: str) -> None:
     assert names(f"{word} Main Street.", "phrases(nouns=false)") == ["Main Street"]
 
 
-@pytest.mark.parametrize(
+@each(
     "name",
     [
         "Moody's",
@@ -168,7 +169,7 @@ def test_roles_of_a_chunk() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("document", "target", "page"),
     [
         ("a/b.md", "c.md", "a/c"),
@@ -266,7 +267,7 @@ def karate() -> tuple[Any, np.ndarray, np.ndarray]:
     return made, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
 
 
-@pytest.mark.parametrize("damping", [0.5, 0.85, 0.95])
+@each("damping", [0.5, 0.85, 0.95])
 def test_pagerank_equals_networkx(damping: float) -> None:
     made, starts, targets = karate()
     expected = networkx().pagerank(made, alpha=damping, tol=1e-14, max_iter=2000, weight=None)
@@ -347,7 +348,7 @@ CHAIN = [
 ]
 
 
-@pytest.mark.parametrize("seed", ["bm25", "dense"])
+@each("seed", ["bm25", "dense"])
 def test_ppr_finds_what_the_first_hit_names(seed: str) -> None:
     found = search(f"ppr(seed=[{seed}])", CHAIN, "Where was the head of the Oak Street branch born?")
     assert set(found[:2]) == {0, 1}

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from graph_helpers import SERVICES, collections, facts, graph, passage
 from surefind.base import spec
 from surefind.base.errors import MissingPartError, SpecError
@@ -192,7 +193,7 @@ PATH = [
 ]
 
 
-@pytest.mark.parametrize(("hops", "expected"), [(0, {0, 1}), (1, {0, 1, 2}), (2, {0, 1, 2, 3})])
+@each(("hops", "expected"), [(0, {0, 1}), (1, {0, 1, 2}), (2, {0, 1, 2, 3})])
 def test_local_search_reaches_as_far_as_its_hops(hops: int, expected: set[int]) -> None:
     stage, found = spec.make("retrieve", f"graph_local(hops={hops})"), graph(PATH)
     assert set(stage.candidates(found, found.named_in("What does Dana Whitfield do?"))) == expected

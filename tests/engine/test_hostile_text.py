@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from helpers import Home
 from surefind.base.errors import SourceError
 from surefind.engine.ingest._access_list import split_front_matter
@@ -43,7 +44,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each("name", HOSTILE)
 def test_hostile_front_matter_is_refused_at_once(name: str) -> None:
     block, reason = HOSTILE[name]
     started = time.process_time()

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base import spec
 from surefind.base.access import PathRule
 from surefind.base.errors import SourceError
@@ -94,7 +95,7 @@ def test_any_text_is_split_or_refused_with_a_source_error(text: str) -> None:
     assert text.endswith(body)
 
 
-@pytest.mark.parametrize("text", ["no block", "--- not a block", "text\n---\na: 1\n---\n", "---\nopen: end\n"])
+@each("text", ["no block", "--- not a block", "text\n---\na: 1\n---\n", "---\nopen: end\n"])
 def test_text_without_a_block_has_no_metadata(text: str) -> None:
     assert split_front_matter(text) == ({}, text)
 
@@ -119,13 +120,13 @@ def test_broken_block_names_the_line_of_the_file() -> None:
         split_front_matter("---\ntitle: fine\nacl: a: b\n---\nbody")
 
 
-@pytest.mark.parametrize("value", ["2024-02-30", "0000-00-00", "&a [*a]"])
+@each("value", ["2024-02-30", "0000-00-00", "&a [*a]"])
 def test_value_that_yaml_cannot_build_is_a_broken_block(value: str) -> None:
     with pytest.raises(SourceError, match="broken front matter"):
         split_front_matter(f"---\nvalue: {value}\n---\nbody")
 
 
-@pytest.mark.parametrize(
+@each(
     ("acl", "groups"),
     [
         (None, ()),
@@ -139,7 +140,7 @@ def test_access_groups(acl: object, groups: tuple[str, ...]) -> None:
     assert access_groups({"acl": acl}) == groups
 
 
-@pytest.mark.parametrize("acl", ["", " ", [""], {"a": 1}, [["a"]], 1.5, [None]])
+@each("acl", ["", " ", [""], {"a": 1}, [["a"]], 1.5, [None]])
 def test_unclear_acl_is_refused_rather_than_taken_as_public(acl: object) -> None:
     with pytest.raises(SourceError, match="write `acl: "):
         access_groups({"acl": acl})
@@ -154,7 +155,7 @@ def test_markdown_title_is_that_of_the_front_matter_then_the_heading_then_the_fi
     assert read(tmp_path / "a.b.md", "text").title == "a"
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "title"),
     [
         ("```sh\n# a comment\n```\n\n# Heading\n", "Heading"),
@@ -190,7 +191,7 @@ def test_html_keeps_structure_and_leaves_out_what_is_no_content(tmp_path: Path) 
         assert absent not in document.text
 
 
-@pytest.mark.parametrize("content", [",", "", "hr,,board"])
+@each("content", [",", "", "hr,,board"])
 def test_html_with_an_empty_acl_is_left_to_the_owner(tmp_path: Path, content: str) -> None:
     assert read(tmp_path / "a.html", f'<meta name="acl" content="{content}"><p>secret</p>').acl == ("*",)
 
@@ -208,7 +209,7 @@ def test_text_title_is_the_file_name(tmp_path: Path) -> None:
     assert read(tmp_path / "notes.txt", "text").title == "notes"
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "reader"),
     [
         ("a.md", "markdown"),
@@ -260,7 +261,7 @@ def test_scan_ignores_hidden_names_tool_folders_and_exclusions(tmp_path: Path) -
     assert names(tmp_path, "drafts/*", "**/*.tmp.md") == ["a.md", "sub/b.md"]
 
 
-@pytest.mark.parametrize("pattern", ["/*.md", "sub/*.md", "**/*.md", "sub", "./sub/", "s?b/**", "[a-z].md", "sub/**/c"])
+@each("pattern", ["/*.md", "sub/*.md", "**/*.md", "sub", "./sub/", "s?b/**", "[a-z].md", "sub/**/c"])
 def test_exclude_and_access_rules_mean_the_same_by_a_pattern(tmp_path: Path, pattern: str) -> None:
     paths = ["[a-z].md", "a.md", "sub/b.md", "sub/deep/c.md"]
     for name in paths:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import real_files
+from cases import each
 from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.base import spec
@@ -49,7 +50,7 @@ def place_of(document: Document, words: str) -> str:
 # ---------------------------------------------------------------- places
 
 
-@pytest.mark.parametrize(
+@each(
     ("start", "end", "name"),
     [(0, 5, "page 1"), (9, 10, "page 1"), (10, 11, "page 2"), (5, 25, "pages 1-3"), (25, 30, "page 3")],
 )
@@ -58,7 +59,7 @@ def test_location_names_the_pages_that_a_span_touches(start: int, end: int, name
     assert location(places, start, end) == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "last", "name"),
     [
         ("rows 2-9", "rows 10-14", "rows 2-14"),
@@ -512,7 +513,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.parametrize("name", SOURCES)
+@each("name", SOURCES)
 def test_code_has_a_section_for_each_declaration(name: str, tmp_path: Path) -> None:
     source, names = SOURCES[name]
     document = read(tmp_path / name, source)
@@ -629,9 +630,7 @@ def test_html_embedded_data_is_no_text(tmp_path: Path) -> None:
     assert read(tmp_path / "a.html", page).text == "before\n\na chart\n\nafter\n"
 
 
-@pytest.mark.parametrize(
-    ("charset", "words"), [("iso-8859-1", "Größe – 5 €"), ("Shift_JIS", "日本語"), ("koi8-r", "отчёт")]
-)
+@each(("charset", "words"), [("iso-8859-1", "Größe – 5 €"), ("Shift_JIS", "日本語"), ("koi8-r", "отчёт")])
 def test_html_in_the_charset_that_it_names(charset: str, words: str, tmp_path: Path) -> None:
     page = f'<html><head><meta charset="{charset}"></head><body><p>{words}</p></body></html>'
     used = "cp1252" if charset == "iso-8859-1" else charset

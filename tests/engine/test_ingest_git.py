@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from helpers import WORDS, Home, ask
 from surefind import Access
 from surefind.base.errors import SourceError
@@ -63,7 +64,7 @@ def repository(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "url", "revision", "name"),
     [
         ("git+https://host/team/book.git@v2.1", "https://host/team/book.git", "v2.1", "book"),
@@ -79,7 +80,7 @@ def test_origin_is_read_and_written(text: str, url: str, revision: str, name: st
     assert GitOrigin.parse(str(origin)) == origin
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("git+http://host/book", "Write git+https://HOST"),
@@ -164,7 +165,7 @@ def test_commits_of_one_second_with_files_of_one_size_are_told_apart(
     assert (home.found("gamma"), home.found("delta")) == ([], ["b.md"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "written"),
     [
         ("https://host/team/book", r"git\+https://host/team/book"),

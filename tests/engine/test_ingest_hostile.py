@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import real_files
+from cases import each
 from helpers import WORDS, Home
 from surefind.base.errors import MissingPartError, SourceError
 from surefind.engine.files import readers
@@ -321,7 +322,7 @@ def test_links_and_encrypted_members_of_an_archive_are_not_read(reading: Reading
     assert reading.read(reading.find("a.zip"), path, "a.zip").complaints == [("a.md", "is encrypted")]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "package", "part"),
     [
         ("a.docx", real_files.docx(real_files.handbook), "word/document.xml"),
@@ -396,7 +397,7 @@ def test_pipe_with_the_name_of_a_document_is_skipped(tmp_path: Path) -> None:
     assert list(scan(tmp_path)) == []
 
 
-@pytest.mark.parametrize("line", ["max_seconds = 0", "max_members = -1"])
+@each("line", ["max_seconds = 0", "max_members = -1"])
 def test_limits_must_be_above_zero(home: Home, line: str) -> None:
     home.configure(f"{WORDS}[sync]\n{line}\n")
     with pytest.raises(Exception, match=r"line 8: max_\w+ must be above 0"):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import Home, ask
 from surefind.base import spec
 from surefind.base.errors import ConfigError
@@ -60,8 +61,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return made(tmp_path_factory.mktemp("shared"), SETTINGS, {**OPEN, **CLOSED})
 
 
-@pytest.mark.parametrize("pipeline", ["bm25", "tfidf", "sparse", "ppr"])
-@pytest.mark.parametrize("guess", GUESSES)
+@each("pipeline", ["bm25", "tfidf", "sparse", "ppr"])
+@each("guess", GUESSES)
 def test_scores_are_those_of_a_knowledge_base_without_the_restricted_documents(
     pipeline: str, guess: str, alone: Home, isolated: Home
 ) -> None:
@@ -69,7 +70,7 @@ def test_scores_are_those_of_a_knowledge_base_without_the_restricted_documents(
     assert scores(isolated, pipeline, query) == pytest.approx(scores(alone, pipeline, query))
 
 
-@pytest.mark.parametrize("pipeline", ["bm25", "tfidf", "sparse"])
+@each("pipeline", ["bm25", "tfidf", "sparse"])
 def test_scores_without_isolation_depend_on_restricted_documents(pipeline: str, alone: Home, shared: Home) -> None:
     assert scores(shared, pipeline, "falcon desk") != pytest.approx(scores(alone, pipeline, "falcon desk"))
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import WORDS, Home
 from surefind.base.text.words import (
     clusters,
@@ -62,7 +63,7 @@ def test_terms_of_english_text_written_out() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("我是中国人", "我是 是中 中国 国人 我 是 中 国 人"),
@@ -168,7 +169,7 @@ def test_index_of_other_terms_is_built_anew(home: Home, monkeypatch: pytest.Monk
 # ---------------------------------------------------------------- the rest of the way
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "sentences"),
     [
         (
@@ -244,12 +245,12 @@ FRENCH = (
 )
 
 
-@pytest.mark.parametrize("text", [GERMAN, FRENCH, *JAPANESE.values(), *KOREAN.values(), *THAI.values()])
+@each("text", [GERMAN, FRENCH, *JAPANESE.values(), *KOREAN.values(), *THAI.values()])
 def test_other_languages_are_told_from_english(text: str) -> None:
     assert not is_english([text])
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["", "The café in Zürich is open.", "Levels of TNF-α and β fell in the group.", "def f(x):\n    return x + 1\n"],
 )

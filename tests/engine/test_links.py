@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import WORDS, Home
 from surefind.base.errors import ConfigError, SourceError
@@ -158,7 +159,7 @@ def test_source_that_is_forgotten_and_named_at_once_is_forgotten(home: Home) -> 
     assert home.sync("docs", forget=[home.docs]).documents == 0
 
 
-@pytest.mark.parametrize("value", ['"everywhere"', "true"])
+@each("value", ['"everywhere"', "true"])
 def test_setting_with_another_value_names_the_choices(home: Home, value: str) -> None:
     home.configure(f"[sync]\nfollow_links = {value}\n")
     with pytest.raises(ConfigError, match="line 2: follow_links must be"):
@@ -168,7 +169,7 @@ def test_setting_with_another_value_names_the_choices(home: Home, value: str) ->
 # ---------------------------------------------------------------- links within a source
 
 
-@pytest.mark.parametrize("links", ["never", "inside", "anywhere"])
+@each("links", ["never", "inside", "anywhere"])
 def test_file_with_two_names_is_read_once_under_its_own(tmp_path: Path, links: Follow) -> None:
     (tmp_path / "z.md").write_text("x")
     (tmp_path / "sub").mkdir()
@@ -190,7 +191,7 @@ def test_link_gives_a_file_without_a_reader_a_name_that_has_one(home: Home) -> N
     assert home.sync().unchanged == 2
 
 
-@pytest.mark.parametrize("target", [".env", ".git/config", "node_modules/x.md", "drafts/x.md"])
+@each("target", [".env", ".git/config", "node_modules/x.md", "drafts/x.md"])
 def test_link_to_what_is_ignored_is_not_followed(tmp_path: Path, target: str) -> None:
     (tmp_path / target).parent.mkdir(exist_ok=True)
     (tmp_path / target).write_text("token")
@@ -244,7 +245,7 @@ def test_linked_file_is_not_read_again_in_its_folder(tmp_path: Path) -> None:
     assert scanned(tmp_path / "docs", "anywhere")[0] == ["a.md"]
 
 
-@pytest.mark.parametrize("target", ["two", "two/sub", "."])
+@each("target", ["two", "two/sub", "."])
 def test_link_into_another_source_gives_no_second_document(home: Home, target: str) -> None:
     home.write("one/a.md", "alpha common")
     home.write("two/b.md", "beta common")
@@ -275,7 +276,7 @@ def test_source_that_takes_in_an_old_one_reads_all_of_it(home: Home) -> None:
     assert sorted(home.found("common")) == ["a.md", "sub/b.md"]
 
 
-@pytest.mark.parametrize(
+@each(
     "paths", [("docs", "./docs"), ("docs", "docs/../docs/"), ("docs", "alias"), ("alias", "docs/sub"), ("in", "docs")]
 )
 def test_folder_given_by_two_names_is_one_source(home: Home, paths: tuple[str, str]) -> None:

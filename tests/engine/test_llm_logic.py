@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.engine.chunk.llm_segments import chunk_range, read_breakpoints
 from surefind.engine.fuse.llm_weights import check_weights, distributions, labels, rule_weights
 from surefind.engine.llm.listwise import agreement, chance_of_overlap, clip, merge, overlap, position_bias, read_order
@@ -17,7 +18,7 @@ from surefind.testing import rankings_of
 # ---------------------------------------------------------------- orders
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "order", "repaired"),
     [
         ('{"ranking": [2, 3, 1]}', [1, 2, 0], []),
@@ -49,7 +50,7 @@ def test_only_what_was_asked_for_must_be_named() -> None:
     assert read_order("[5, 1]", 6, 3) == ([4, 0, 1, 2, 3, 5], ["1 missing numbers appended"], True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "informs"),
     [
         ("[1, 2, 3, 4, 5, 6]", False),
@@ -86,7 +87,7 @@ def test_readings_that_agree_no_better_than_chance_change_nothing() -> None:
     assert merge([9, *range(9), *range(10, 20)], [9, *range(9), *range(10, 20)], 1)[0] == 0
 
 
-@pytest.mark.parametrize(("depth", "count"), [(1, 4), (2, 5), (3, 6), (5, 7), (6, 6)])
+@each(("depth", "count"), [(1, 4), (2, 5), (3, 6), (5, 7), (6, 6)])
 def test_the_chance_of_an_overlap_is_that_of_all_orders(depth: int, count: int) -> None:
     every = [overlap(range(count), order, depth) for order in permutations(range(count))]
     for least in sorted(set(every)):
@@ -160,7 +161,7 @@ def test_range_of_chunks_is_the_studys() -> None:
     assert chunk_range(1_500, 1000) == (2, 5)
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "found"),
     [
         ("3, 7", [3, 7]),
@@ -181,7 +182,7 @@ def test_breaking_points_are_checked(reply: str, found: list[int] | str) -> None
 # ---------------------------------------------------------------- weights
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "found"),
     [
         ({"bm25": 0.25, "dense": 0.75}, [0.25, 0.75]),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cases import mostly_long
+from cases import each, mostly_long
 from llm_server import LLMServer
 from llm_steps import CHUNKS, services_for
 from memory_view import MemoryView
@@ -103,7 +103,7 @@ def test_budget_holds_in_each(llm: LLMServer, tmp_path: Path, seed: int) -> None
     assert budget or not llm.bodies
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "calls"),
     [
         ("hyde(retriever=bm25)", 1),

@@ -11,6 +11,7 @@ import time
 import numpy as np
 import pytest
 
+from cases import each
 from llm_server import HANGS, LLMServer
 from llm_steps import BLOCK, BROKEN, CHUNKS, TEXTS, obedient, ordinals, passages, ranking, run, services_for
 from surefind.base import spec
@@ -157,7 +158,7 @@ def test_contract_of_rerankers(llm: LLMServer, stage: str) -> None:
     check_reranker(spec.make("rerank", stage), queries, rankings_of(rows), Texts(), services=services_for(llm))
 
 
-@pytest.mark.parametrize(
+@each(
     "wrong",
     [
         "llm_listwise(top=1)",

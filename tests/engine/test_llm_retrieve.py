@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from llm_server import HANGS, LLMServer
 from llm_steps import BROKEN, CHUNKS, TEXTS, ordinals, run, services_for
 from surefind.base import spec
@@ -89,7 +90,7 @@ def test_rankings_of_all_wordings_are_fused(llm: LLMServer) -> None:
     assert found.trace[0].calls == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("reply", "found"),
     [
         ('{"queries": ["a", "b", "c"]}', ["a", "b"]),
@@ -186,7 +187,7 @@ def test_rewrites_with_the_words_of_the_question_are_none() -> None:
     assert read_rewrites(reply, "petty cash", 3) == ["cash box", "small change"]
 
 
-@pytest.mark.parametrize("wrong", ["hyde(drafts=0)", "hyde(retriever=nonesuch)", "multi_query(rewrites=11)"])
+@each("wrong", ["hyde(drafts=0)", "hyde(retriever=nonesuch)", "multi_query(rewrites=11)"])
 def test_impossible_parameters_are_refused(wrong: str) -> None:
     with pytest.raises(SpecError):
         spec.make("retrieve", wrong)

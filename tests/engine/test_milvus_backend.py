@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
+
 pytest.importorskip("milvus_lite", reason="surefind[milvus] is not installed: make milvus")
 
 from backend_contract import check_backend
@@ -17,7 +19,7 @@ from surefind.engine.store.backends.milvus.server import Server
 pytestmark = pytest.mark.usefixtures("toys")
 
 
-@pytest.mark.parametrize(
+@each(
     "retrievers",
     [["bm25", "bm25(k1=0.9, b=0.4)"], ["dense(model=toy)"], ["tfidf(ngrams=2)"]],
 )

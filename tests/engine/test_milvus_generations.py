@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
+
 pytest.importorskip("milvus_lite", reason="surefind[milvus] is not installed: make milvus")
 
 from milvus_kit import Shelf
@@ -72,7 +74,7 @@ def compare(shelf: Shelf, numbers: list[int], tolerance: float = DRIFT) -> None:
                 assert all(own[key] == pytest.approx(other[key], rel=tolerance, abs=1e-5) for key in own)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@each("seed", range(3))
 def test_every_kept_set_stays_as_it_is_on_this_machine(seed: int, server: Server, tmp_path: Path) -> None:
     chance = random.Random(seed)
     shelf = shelf_of(tmp_path, server)
@@ -200,7 +202,7 @@ class Flaky:
         return call
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@each("when", ["before", "after"])
 def test_failed_write_is_repeated_without_duplicates(
     when: str, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from cases import each
+
 pytest.importorskip("milvus_lite", reason="surefind[milvus] is not installed: make milvus")
 
 from exam_helpers import surefind
@@ -122,7 +124,7 @@ def test_doctor_compares_with_local_indexes(home: Home) -> None:
     assert "milvus against local: bm25(k1=1.5, b=0.75, analyzer=english): overlap of the first ten 1.000" in ran.out
 
 
-@pytest.mark.parametrize(
+@each(
     "line, message",
     [
         ('backend = "milvsu"', "backend must be one of local, milvus, not 'milvsu'"),

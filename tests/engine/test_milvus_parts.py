@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 
+from cases import each
 from surefind.base import spec
 from surefind.base.access import PathRule
 from surefind.base.types import EVERY, Chunk, Query
@@ -47,7 +47,7 @@ def products(bm25: Any, words: SetStatistics, analysis: Analysis, passages: list
     return np.array([sum(weight * row.get(number, 0.0) for number, weight in asked.items()) for row in rows])
 
 
-@pytest.mark.parametrize("text", ["bm25", "bm25(k1=0.9, b=0.4)", "bm25(k1=0)", "bm25(b=1)", "bm25(analyzer=plain)"])
+@each("text", ["bm25", "bm25(k1=0.9, b=0.4)", "bm25(k1=0)", "bm25(b=1)", "bm25(analyzer=plain)"])
 def test_inner_product_is_our_bm25(text: str) -> None:
     bm25 = spec.make("retrieve", text)
     passages = texts(random.Random(1), 50)
@@ -57,7 +57,7 @@ def test_inner_product_is_our_bm25(text: str) -> None:
     assert np.allclose(products(bm25, words, analysis, passages), exact(bm25, passages), rtol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_scores_after_changes_are_within_the_drift(seed: int) -> None:
     """The frequencies are exact after every change; the average length bounds what is left."""
     chance, bm25 = random.Random(seed), spec.make("retrieve", "bm25")
@@ -94,7 +94,7 @@ PATTERNS = ["hr/**", "hr/?", "hr/??*", "*/a", "**/a", "hr/*", "h?/b*", "**", "*"
 NAMES = ["a", "b", "hr", "hr2", "bb", "abc", "x.md"]
 
 
-@pytest.mark.parametrize("pattern", PATTERNS)
+@each("pattern", PATTERNS)
 def test_hashes_of_a_rule_cover_what_the_rule_covers(pattern: str) -> None:
     chance = random.Random(pattern)
     paths = ["/".join(chance.choices(NAMES, k=chance.randrange(1, 5))) for _ in range(200)]

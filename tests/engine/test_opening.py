@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from surefind.base.access import Access
@@ -51,8 +52,8 @@ def _lines_hold(file: Path, hit_lines: tuple[int, int] | None, text: str) -> Non
     assert text.splitlines()[0] in source[first - 1] and text.splitlines()[-1] in source[last - 1]
 
 
-@pytest.mark.parametrize("head", ["", "---\ntitle: T\nstatus: approved\n---\n", "\n\n# Heading\n\n"])
-@pytest.mark.parametrize("name", ["a.md", "a.txt"])
+@each("head", ["", "---\ntitle: T\nstatus: approved\n---\n", "\n\n# Heading\n\n"])
+@each("name", ["a.md", "a.txt"])
 def test_the_lines_of_a_hit_are_those_of_the_file(home: Home, head: str, name: str) -> None:
     home.configure(CHUNKS)
     file = home.write(f"docs/{name}", head + _paragraphs(40))
@@ -137,7 +138,7 @@ def test_an_id_reads_its_passage_after_other_documents_changed(home: Home) -> No
     assert (again.text, again.lines, again.sentence) == (hit.text, hit.lines, hit.sentence)
 
 
-@pytest.mark.parametrize("key", ["", "x", "0" * 16, "f" * 16, "../../etc/passwd", "０" * 16])
+@each("key", ["", "x", "0" * 16, "f" * 16, "../../etc/passwd", "０" * 16])
 def test_an_unknown_id_is_not_found(home: Home, key: str) -> None:
     home.configure(CHUNKS)
     home.write("docs/a.md", "text")
@@ -167,7 +168,7 @@ def test_a_restricted_passage_reads_like_an_unknown_one(home: Home) -> None:
         assert [about.document for about in reader.listed(Access.public())] == ["b.md"]
 
 
-@pytest.mark.parametrize("text", ["windows=1", "window=", "window=-1", "window=51", "window=99999999999999", "", "all"])
+@each("text", ["windows=1", "window=", "window=-1", "window=51", "window=99999999999999", "", "all"])
 def test_a_wrong_size_is_named(text: str) -> None:
     with pytest.raises(UsageError, match=re.escape(repr(text))):
         Extent.parse(text)

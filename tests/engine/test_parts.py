@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home, ask
 from surefind import Access
@@ -427,7 +428,7 @@ def test_updated_approximate_index_has_exact_scores_and_finds_nearly_all(
         assert all(known[row].get(key, score) == score for key, score in zip(ids, scores, strict=True))
 
 
-@pytest.mark.parametrize(
+@each(
     ("sizes", "gone", "added", "stays"),
     [
         ([100_000], 0, 10, [100_000]),

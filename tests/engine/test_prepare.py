@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
 from surefind.base.errors import SourceError
@@ -34,7 +35,7 @@ def prepared(path: Path, layout: str = LAYOUT) -> Prepared:
         return prepare(PrepareTask("markdown", str(path), path.name, layout), here)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@each("path", FILES, ids=lambda path: path.name)
 def test_preparing_gives_the_same_each_time_and_survives_pickling_and_json(path: Path) -> None:
     first, again = prepared(path), prepared(path)
     assert first == again

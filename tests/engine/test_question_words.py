@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from surefind.base import spec
 from surefind.base.abilities import index_form, query_tokens
 from surefind.base.types import EVERY, Chunk, Query
@@ -12,7 +11,7 @@ from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.services import LocalServices
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "kept"),
     [
         ("How do I reset my PIN?", ["reset", "PIN"]),
@@ -28,7 +27,7 @@ def test_question_words_of_a_query_are_dropped(query: str, kept: list[str]) -> N
     assert English().query_tokens(query) == kept
 
 
-@pytest.mark.parametrize("query", ["The Who", "to be or not to be", "who are you", "I", "how?", ""])
+@each("query", ["The Who", "to be or not to be", "who are you", "I", "how?", ""])
 def test_a_query_of_question_words_alone_keeps_them(query: str) -> None:
     assert English().query_tokens(query) == English().tokens(query)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, serving
@@ -64,7 +65,7 @@ def test_signals_of_a_reading_written_out() -> None:
     assert reading_signals(np.array([])).tolist() == [-10.0, -10.0, 0.0]
 
 
-@pytest.mark.parametrize(("p", "words"), [(1.0, 0), (SURE[0][0], 0), (SURE[0][0] - 1e-9, 1), (SURE[1][0], 1), (0.0, 2)])
+@each(("p", "words"), [(1.0, 0), (SURE[0][0], 0), (SURE[0][0] - 1e-9, 1), (SURE[1][0], 1), (0.0, 2)])
 def test_words_for_a_confidence(p: float, words: int) -> None:
     assert in_words(p) == SURE[words][1] and SearchResult("q", (), (), confidence=p).sure == SURE[words][1]
     assert in_words(None) == "" == SearchResult("q", (), ()).sure
@@ -177,7 +178,7 @@ def test_candidates_share_words_or_stand_beside_those_that_do() -> None:
     assert best_sentences("wire desk", [text, "Nothing."]) == [(0, 26), None]
 
 
-@pytest.mark.parametrize("most", range(50, 120, 7))
+@each("most", range(50, 120, 7))
 def test_text_that_is_cut_is_where_it_says(most: int) -> None:
     text = "Seventeen different words stand in this sentence about wires. " * 2 + "The very last word is cutoff"
     whole = Hit(1, 1.0, "a.md", "0" * 16, "A", (), 0, len(text), text, {}, {}, sentence=(len(text) - 6, len(text)))
@@ -214,7 +215,7 @@ def test_each_quote_is_from_another_hit(kb: KnowledgeBase) -> None:
     assert len(set(ranks)) == len(ranks) and all(len(one) == 1 for one in ranks)
 
 
-@pytest.mark.parametrize("text", [CAKE, "restart a Kubernetes pod at any hour"])
+@each("text", [CAKE, "restart a Kubernetes pod at any hour"])
 def test_nothing_here_is_an_answer(bank: Home, text: str) -> None:
     done = surefind("ask", text, "--quote", "--json", kb=bank.folder)
     found = json.loads(done.out)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import Home, ask
 from rerank_helpers import Shelf, tiny_cross_encoder, tokenizer
 from surefind.base import spec
@@ -232,7 +233,7 @@ def test_model_of_the_knowledge_base_is_found_by_name(tmp_path: Path) -> None:
     assert found.row(0)[0].tolist()[0] == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("shape", "words"),
     [
         ({"per_label": 3}, "gives 3 numbers for a passage"),
@@ -259,7 +260,7 @@ def test_folder_without_a_graph_needs_the_library(tmp_path: Path, monkeypatch: p
         CrossEncoder(str(tmp_path)).rerank(QUERIES[:1], rankings_of(ROWS[:1]), Shelf(*TEXTS), 4, LocalServices())
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("cross_encoder(top=0)", "top must be above 0"),
@@ -393,7 +394,7 @@ def test_trace_says_why_a_query_was_left_alone(model: str) -> None:
     assert collected.text == "margin 0.750, not under 0.5"  # (9 - 3) / (9 - 1)
 
 
-@pytest.mark.parametrize(
+@each(
     ("scores", "when", "expected"),
     [
         ([0.9, 0.5], "max", 0.9),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import surefind_models
 
+from cases import each
 from helpers import ask
 from rerank_helpers import Shelf
 from surefind.base.types import Chunk, Query
@@ -26,14 +26,14 @@ PASSAGES = (
 )
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each("model", MODELS)
 def test_contract(model: str) -> None:
     rows = [([4, 0, 3, 2], [9.0, 3.0, 2.0, 1.0]), ([4], [1.0]), ([], []), ([1, 2, 0], [3.0, 3.0, 3.0])]
     queries = [Query("cash report"), Query("vault"), Query("nothing"), Query("the deadline of a report")]
     check_reranker(CrossEncoder(model), queries, rankings_of(rows), Shelf(*PASSAGES))
 
 
-@pytest.mark.parametrize(
+@each(
     ("model", "query", "wanted"),
     [
         ("bundled", "How long do we have to report a large cash deposit?", 0),  # careful does not see that this is it
@@ -48,7 +48,7 @@ def test_it_finds_the_answer_that_shares_few_words(model: str, query: str, wante
     assert found.row(0)[0][0] == wanted
 
 
-@pytest.mark.parametrize("model", MODELS)
+@each("model", MODELS)
 def test_a_passage_has_the_same_score_in_any_company(model: str) -> None:
     reader = OnnxCrossEncoder(bundled(model))
     chunks = [Chunk("", 0, len(text), text) for text in PASSAGES]
@@ -63,7 +63,7 @@ def test_careful_says_yes_to_an_answer_and_no_to_the_rest() -> None:
     assert scores[0] > 0 and max(scores[1:]) < 0
 
 
-@pytest.mark.parametrize(("name", "most"), [("reranker", 24_000_000), ("careful", 35_000_000)])
+@each(("name", "most"), [("reranker", 24_000_000), ("careful", 35_000_000)])
 def test_every_file_is_small_enough_to_ship(name: str, most: int) -> None:
     folder = surefind_models.path(name)
     assert {path.name for path in folder.iterdir()} == {

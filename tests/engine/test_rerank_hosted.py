@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from helpers import Home, ask
 from rerank_helpers import Shelf
 from surefind.base import spec
@@ -232,7 +233,7 @@ def test_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest.MonkeyP
         rerank(Hosted())
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ('hosted(key_env="sk-abc")', "key_env must be the name of an environment variable"),

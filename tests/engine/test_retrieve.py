@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import EXAMPLE
 from surefind.base import spec
 from surefind.base.abilities import query_tokens
@@ -73,7 +74,7 @@ def query_terms(analyzer: Any, question: str) -> list[str]:
     return [term for token in query_tokens(analyzer, question) for term in analyzer.terms(token)]
 
 
-@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.9, 0.4), (0.0, 0.75), (2.0, 0.0), (1.2, 1.0)])
+@each(("k1", "b"), [(1.5, 0.75), (0.9, 0.4), (0.0, 0.75), (2.0, 0.0), (1.2, 1.0)])
 def test_bm25_equals_the_formula_on_real_text(passages: list[Chunk], index: Postings, k1: float, b: float) -> None:
     """One index serves every k1 and b."""
     analyzer = spec.make("analyze", "english")
@@ -98,8 +99,8 @@ def test_kernels_are_compiled_once_for_an_index_that_was_built_and_one_that_was_
     assert kinds[0] == kinds[1]
 
 
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize(("k1", "b"), [(1.5, 0.75), (0.0, 0.75), (2.0, 0.0)])
+@each("masked", [False, True])
+@each(("k1", "b"), [(1.5, 0.75), (0.0, 0.75), (2.0, 0.0)])
 def test_a_search_without_kernels_gives_the_same_bits(
     passages: list[Chunk], index: Postings, k1: float, b: float, masked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_search_without_kernels_gives_the_same_bits(
             assert np.array_equal(found[0].scores, found[1].scores), question
 
 
-@pytest.mark.parametrize("allowed", [1.0, 0.5, 0.01])
+@each("allowed", [1.0, 0.5, 0.01])
 def test_a_scan_without_kernels_gives_the_same_bits(allowed: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     vectors = rng.standard_normal((3000, 64)).astype(np.float32)
@@ -134,7 +135,7 @@ def test_a_scan_without_kernels_gives_the_same_bits(allowed: float, monkeypatch:
             assert np.array_equal(found[0].scores, found[1].scores)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 300])
+@each("size", [0, 1, 7, 300])
 def test_an_index_built_without_kernels_has_the_same_bits(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From texts alone, and merged with an earlier index of which some chunks are gone."""
     rng = np.random.default_rng(size)
@@ -156,7 +157,7 @@ def test_an_index_built_without_kernels_has_the_same_bits(size: int, monkeypatch
             assert ours.dtype == theirs.dtype and np.array_equal(ours, theirs), name
 
 
-@pytest.mark.parametrize("allowed", [1.0, 0.3])
+@each("allowed", [1.0, 0.3])
 def test_a_query_gets_the_same_chunks_alone_and_among_many(allowed: float) -> None:
     """Many vectors are equal, so that the last places are ties."""
     rng = np.random.default_rng(6)
@@ -267,7 +268,7 @@ def unit(n: int, seed: int, dimension: int = 16) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("allowed", [None, 0.5, 0.02])
+@each("allowed", [None, 0.5, 0.02])
 def test_dense_search_equals_numpy(allowed: float | None) -> None:
     vectors, points = unit(500, seed=1), unit(30, seed=2)
     mask = None if allowed is None else np.random.default_rng(3).random(500) < allowed
@@ -359,8 +360,8 @@ def test_search_over_near_identical_vectors_is_still_exact(queries: int) -> None
         np.testing.assert_allclose(scores, best, atol=1e-6)
 
 
-@pytest.mark.parametrize("share", [None, 0.9, 0.2, 0.01])
-@pytest.mark.parametrize("k", [1, 30, 700])
+@each("share", [None, 0.9, 0.2, 0.01])
+@each("k", [1, 30, 700])
 def test_a_batch_finds_what_each_query_finds_alone(share: float | None, k: int) -> None:
     vectors, points = unit(3000, seed=1), unit(80, seed=2)
     allow = Mask(None if share is None else np.random.default_rng(3).random(3000) < share)

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import FEW, surefind
 from helpers import EXAMPLE, Home
 from memory_view import MemoryView
@@ -74,7 +75,7 @@ def test_signals_of_both_kinds_written_out() -> None:
     assert kind == "both" and dict(zip(NAMES[kind], found[0], strict=True)) == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.parametrize(
+@each(
     ("retrieved", "wordings", "kind"),
     [
         ([WORDS], [KNOWN], "words"),
@@ -176,7 +177,7 @@ def test_question_that_counts_twice_is_two_questions() -> None:
     assert counted.weights == pytest.approx(twice.weights) and counted.intercept == pytest.approx(twice.intercept)
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@each("kind", NAMES)
 def test_built_in_predictors_are_surer_with_more_overlap(kind: Any) -> None:
     predictor = builtin().predictors[kind]
     assert len(predictor.weights) == len(NAMES[kind])
@@ -210,7 +211,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KnowledgeBase]:
         yield kb
 
 
-@pytest.mark.parametrize("pipeline", ["hybrid", "words", "meaning"])
+@each("pipeline", ["hybrid", "words", "meaning"])
 def test_nonsense_is_no_answer(few: KnowledgeBase, pipeline: str) -> None:
     nonsense = few.search("zzzxqy", Access.owner(), pipeline=pipeline)
     good = few.search("how does a teller balance the cash drawer at the close of a shift", Access.owner(), 1, pipeline)
@@ -242,7 +243,7 @@ def test_search_below_the_minimum_has_no_hits(few: KnowledgeBase) -> None:
     assert later.closest is not None and later.closest.id == result.closest.id
 
 
-@pytest.mark.parametrize("least", [-0.1, 1.5, math.nan])
+@each("least", [-0.1, 1.5, math.nan])
 def test_minimum_out_of_range_is_refused(few: KnowledgeBase, least: float) -> None:
     with pytest.raises(QueryError, match="min_confidence must be from 0 to 1"):
         few.search("wire", Access.owner(), min_confidence=least)

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from helpers import EXAMPLE, Home
 from surefind.base import spec
 from surefind.base.errors import SpecError
@@ -48,7 +49,7 @@ def scaled(rankings: Rankings, i: int, n: int) -> np.ndarray:
     return scores / max(scores.max(initial=0), 1e-30)
 
 
-@pytest.mark.parametrize(("weight", "k1", "b"), [(0.5, 1.5, 0.75), (0.8, 0.9, 0.4), (0.0, 1.5, 0.75), (1.0, 2.0, 0.0)])
+@each(("weight", "k1", "b"), [(0.5, 1.5, 0.75), (0.8, 0.9, 0.4), (0.0, 1.5, 0.75), (1.0, 2.0, 0.0)])
 def test_score_is_the_mean_of_the_two_by_their_highest(
     passages: list[Chunk], index: SparseIndex, weight: float, k1: float, b: float
 ) -> None:
@@ -91,7 +92,7 @@ def test_worst_of_chunks_that_all_match_is_found_all_the_same() -> None:
     assert found.scores[0, 1] > 0
 
 
-@pytest.mark.parametrize("text", ["sparse(weight=0)", "sparse(weight=1, k1=0)", "sparse(ngrams=1, features=5)"])
+@each("text", ["sparse(weight=0)", "sparse(weight=1, k1=0)", "sparse(ngrams=1, features=5)"])
 def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chunk], tmp_path: Path) -> None:
     queries = [Query("member"), Query("a wire of the member"), Query("CTR")]
     check_retriever(spec.make("retrieve", text), passages[:60], queries, LocalServices(), tmp_path)
@@ -103,7 +104,7 @@ def test_retrievers_that_differ_in_search_time_parameters_share_an_index() -> No
     assert len({retriever.index_spec(LocalServices()) for retriever in other}) == 6
 
 
-@pytest.mark.parametrize("text", ["sparse(weight=1.5)", "sparse(b=2)", "sparse(ngrams=0)", "sparse(analyzer=german)"])
+@each("text", ["sparse(weight=1.5)", "sparse(b=2)", "sparse(ngrams=0)", "sparse(analyzer=german)"])
 def test_wrong_parameter_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         spec.make("retrieve", text)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base.text.blocks import line_of
 from surefind.base.types import Document
 from surefind.engine.files.readers import Readers
@@ -52,13 +53,13 @@ MARKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", MARKS)
+@each("text", MARKS)
 def test_marks_become_what_they_mean(text: str) -> None:
     assert plain_markdown(text, {}) == MARKS[text]
     assert plain_markdown(MARKS[text], {}) == MARKS[text]
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "```yaml\n{{ site.x }}\n:::note\n!!! note\n```",
@@ -129,13 +130,14 @@ UNITS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_the_time_is_linear(unit: str) -> None:
+@pytest.mark.parametrize("length", [60_000, pytest.param(480_000, marks=pytest.mark.long)])
+@each("unit", UNITS)
+def test_the_time_is_linear(unit: str, length: int) -> None:
     def seconds(size: int) -> float:
         text = "{% x %}\n" + unit * (size // len(unit))
         start = time.process_time()
         plain_markdown(text, {})
         return time.process_time() - start
 
-    small, large = min(seconds(60_000) for _ in range(2)), min(seconds(480_000) for _ in range(2))
+    small, large = min(seconds(length // 8) for _ in range(2)), min(seconds(length) for _ in range(2))
     assert large < 30 * max(small, 0.005)  # eight times the text; a square would be 64

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind.base.errors import NotBuiltError, SourceError
 from surefind.base.protocols import Reader
@@ -193,7 +194,7 @@ def test_source_that_takes_in_an_old_one_has_its_own_file_of_the_same_path(home:
     assert sorted(home.found("alpha")) == ["sub/x.md", "x.md"]
 
 
-@pytest.mark.parametrize("paths", [("docs", "docs"), ("docs", "docs/sub"), ("docs/sub", "docs")])
+@each("paths", [("docs", "docs"), ("docs", "docs/sub"), ("docs/sub", "docs")])
 def test_overlapping_paths_take_a_file_in_once(home: Home, paths: tuple[str, ...]) -> None:
     home.write("docs/a.md", "alpha common")
     home.write("docs/sub/b.md", "beta common")
@@ -262,7 +263,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.parametrize(("content", "reason"), PROBLEMS.values(), ids=PROBLEMS)
+@each(("content", "reason"), PROBLEMS.values(), ids=PROBLEMS)
 def test_unreadable_file_is_skipped_with_the_reason(home: Home, content: bytes, reason: str) -> None:
     home.configure(WORDS + "[sync]\nmax_file_mb = 1\n")
     home.write("docs/good.md", "beta")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from surefind.base.protocols import Services
 from surefind.base.types import EVERY, Chunk, Document, Mask, Rankings
 from surefind.engine.chunk.fixed import Fixed
@@ -49,7 +50,7 @@ def shifted(chunks: list[Chunk], document: Document, services: Services) -> list
     return [replace(chunk, start=chunk.start + 1) for chunk in chunks]
 
 
-@pytest.mark.parametrize(
+@each(
     ("spoil", "rule"),
     [
         (shifted, "Offsets must"),
@@ -65,7 +66,7 @@ def test_broken_chunker_is_caught(spoil: Callable[..., Any], rule: str) -> None:
         check_chunker(Changed(Fixed(tokens=20, overlap=5), "chunk", spoil), DOCUMENTS)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spoil", "rule"),
     [
         (lambda chunks, document, given, services: [replace(c, text="x") for c in chunks], "nothing but the context"),
@@ -92,7 +93,7 @@ def test_reader_that_crashes_on_a_bad_file_is_caught(tmp_path: Path) -> None:
         check_reader(Changed(Text(), "read", crash), tmp_path / "good.txt", tmp_path / "bad.txt")
 
 
-@pytest.mark.parametrize(
+@each(
     ("spoil", "rule"),
     [
         (lambda vectors, texts: vectors * 2, "unit length"),
@@ -131,7 +132,7 @@ def test_retriever_that_reuses_wrongly_is_caught(tmp_path: Path) -> None:
         check_retriever(Changed(BM25(), "build", forget), CHUNKS, QUERIES, LocalServices(), tmp_path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("spoil", "rule"),
     [
         (lambda r, given, k: replace(r, scores=r.scores * np.float32("nan")), "-inf|finite"),

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from helpers import EXAMPLE
 from surefind.base import spec
 from surefind.base.errors import SpecError
@@ -170,7 +171,7 @@ def test_given_chunks_are_scored_as_search_scores_them(passages: list[Chunk]) ->
     assert index.score(TfIdf(), queries[:1], np.array([[other, -1]], np.int32), EVERY).tolist() == [[0, -np.inf]]
 
 
-@pytest.mark.parametrize("text", ["tfidf(ngrams=1)", "tfidf(ngrams=4, features=200, analyzer=plain)"])
+@each("text", ["tfidf(ngrams=1)", "tfidf(ngrams=4, features=200, analyzer=plain)"])
 def test_variant_keeps_the_contract_of_a_retriever(text: str, passages: list[Chunk], tmp_path: Path) -> None:
     queries = [Query("member"), Query("a wire of the member"), Query("CTR")]
     check_retriever(spec.make("retrieve", text), passages[:60], queries, LocalServices(), tmp_path)
@@ -181,7 +182,7 @@ def test_index_is_named_by_all_its_parameters() -> None:
     assert len({variant.index_spec(LocalServices()) for variant in variants}) == 4
 
 
-@pytest.mark.parametrize("text", ["tfidf(ngrams=0)", "tfidf(features=0)", "tfidf(analyzer=german)"])
+@each("text", ["tfidf(ngrams=0)", "tfidf(features=0)", "tfidf(analyzer=german)"])
 def test_wrong_parameter_is_refused(text: str) -> None:
     with pytest.raises(SpecError):
         spec.make("retrieve", text)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cases import each
 from exam_helpers import surefind
 from helpers import WORDS, Home, ask
 from surefind import Access
@@ -845,7 +846,7 @@ def test_last_document_may_be_retired(home: Home) -> None:
     assert home.found("alpha") == ["a.md"]
 
 
-@pytest.mark.parametrize("how", ["retire", "forget", "publish", "change"])
+@each("how", ["retire", "forget", "publish", "change"])
 def test_interrupted_writer_neither_retires_nor_ends_a_retirement(home: Home, how: str) -> None:
     home.write("one/a.md", "alpha common")
     home.write("two/b.md", "beta common")
@@ -1145,7 +1146,7 @@ def test_draft_can_be_discarded(home: Home) -> None:
             kb.drafts.discard(number)
 
 
-@pytest.mark.parametrize("order", [("rollback", "1"), ("draft", "publish", "1"), ("draft", "retire", "a.md")])
+@each("order", [("rollback", "1"), ("draft", "publish", "1"), ("draft", "retire", "a.md")])
 def test_nothing_is_made_where_there_is_no_knowledge_base(tmp_path: Path, order: tuple[str, ...]) -> None:
     assert "There is no knowledge base" in surefind(*order, kb=tmp_path).err
     assert not (tmp_path / ".surefind").exists()

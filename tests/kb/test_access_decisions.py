@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cases import each
 from helpers import WORDS, Home
 from surefind import Access
 from surefind.base.errors import ConfigError
@@ -66,7 +67,7 @@ def test_default_may_close_or_open_the_rest(office: Home, default: str, readers:
     assert len(seen(office, "*")) == 6
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "message"),
     [
         ('[access]\ndefault = "staff"\n', "default must be a list, not 'staff'"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS
@@ -108,7 +109,7 @@ def test_without_a_model_the_answer_quotes(tmp_path: Path) -> None:
     assert found.text == "The cutoff of domestic wires is 3 pm. [1]" and not found.note
 
 
-@pytest.mark.parametrize("start", [0, 900])
+@each("start", [0, 900])
 def test_the_rest_of_a_sentence_is_not_quoted(start: int) -> None:
     text = "renewal of a wire by re-filing. The desk answers questions about renewals of wires on ext. 4270."
     found = quote("How is a wire renewed by re-filing?", [replace(_hit(text), start=start, end=start + len(text))], 0.5)
@@ -177,7 +178,7 @@ def _hit(text: str, title: str = "") -> Hit:
     return Hit(1, 1.0, "d", "0", title, (), 0, len(text), text, {}, {})
 
 
-@pytest.mark.parametrize(
+@each(
     ("sentence", "text", "said"),
     [
         ("The fee is 22 dollars.", "Fees are 22 dollars for members.", True),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import query, surefind
 from helpers import WORDS, Home
 from http_helpers import serving
@@ -39,7 +40,7 @@ def test_careful_is_hybrid_with_the_reranker() -> None:
     assert CAREFUL.path == str(Pipeline.parse(BUILT_IN["hybrid"])) and CAREFUL.rerank[0].name == "cross_encoder"
 
 
-@pytest.mark.parametrize("settings", ["", "[search]\nk = 5\n", WORDS])
+@each("settings", ["", "[search]\nk = 5\n", WORDS])
 def test_every_knowledge_base_knows_them_and_syncs_for_its_own_alone(home: Home, settings: str) -> None:
     home.configure(settings)
     found = load_settings(home.folder / "surefind.toml")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from surefind.base.errors import ConfigError
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.settings.config import TEMPLATE, default_settings, load_settings, parse_settings
@@ -43,7 +44,7 @@ def test_pipeline_takes_depth_and_fuser() -> None:
     assert parse_settings(text, "f").named("p") == Pipeline.parse("bm25 + dense @30 >> rrf(k=5)")
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "line", "words"),
     [
         (
@@ -102,7 +103,7 @@ def test_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
         load_settings(path)
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["[index]\nenrich = [1]\n", "[pipelines.hybrid]\nretrieve = [5]\n", '[pipelines.hybrid]\nretrieve = [["bm25"]]\n'],
 )

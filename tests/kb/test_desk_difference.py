@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import surefind
+from cases import each
 from surefind.kb.drafts import difference as differences
 from surefind.kb.drafts.difference import DiffLine, difference, matches, unified
 
@@ -84,9 +85,7 @@ def _texts(kind: str) -> tuple[str, str]:
     return "word " * 400_000, "other " * 400_000
 
 
-@pytest.mark.parametrize(
-    "kind", ["nothing alike", "two lines repeated", "shuffled", "long lines of few words", "one long line"]
-)
+@each("kind", ["nothing alike", "two lines repeated", "shuffled", "long lines of few words", "one long line"])
 def test_large_texts_take_a_bounded_time(kind: str) -> None:
     before, after = _texts(kind)
     started = time.process_time()

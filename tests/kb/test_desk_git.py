@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cases import each
 from helpers import WORDS, Home
 from http_helpers import serving
 from surefind import Access
@@ -199,7 +200,7 @@ def test_documents_are_written_as_before(own: Home) -> None:
 # ---------------------------------------------------------------- whose file it is
 
 
-@pytest.mark.parametrize("document", ["docs/hr/pay.md", "docs/HR/Pay.md", "docs/hr/рау.md"])
+@each("document", ["docs/hr/pay.md", "docs/HR/Pay.md", "docs/hr/рау.md"])
 def test_file_of_another_document_is_not_written(home: Home, document: str) -> None:
     """`docs/hr/pay.md` would be the file of `hr/pay.md`, which the author may not even see."""
     home.write("docs/hr/pay.md", "---\nacl: [hr]\n---\nThe salary is 4.\n")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from surefind import Access
@@ -232,7 +233,7 @@ def test_renamed_file_keeps_its_document(home: Home) -> None:
         assert [one.id for one in kb.documents(Access.owner())] == ["caf\u00e9.md"]
 
 
-@pytest.mark.parametrize("name", ["a\nb.md", "a\x1b[31m.md", "a\\b.md", "\u200b/x.md", "\u200b.hidden.md", " /x.md"])
+@each("name", ["a\nb.md", "a\x1b[31m.md", "a\\b.md", "\u200b/x.md", "\u200b.hidden.md", " /x.md"])
 def test_file_whose_name_no_document_can_have_is_a_problem(home: Home, name: str) -> None:
     home.write("docs/plain.md", "The numbat.")
     home.write(f"docs/{name}", "The second numbat.")
@@ -273,8 +274,8 @@ def test_members_of_archives_have_one_spelling(home: Home) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-@pytest.mark.parametrize("second", ["pay.md", "./pay.md", "pay\u200b.md", ".//pay.md"])
-@pytest.mark.parametrize("restricted", [0, 1])
+@each("second", ["pay.md", "./pay.md", "pay\u200b.md", ".//pay.md"])
+@each("restricted", [0, 1])
 def test_archive_with_a_name_twice_is_left_to_the_owner(home: Home, second: str, restricted: int) -> None:
     texts = ["The salary is 4.", "The salary is 5."]
     texts[restricted] = f"---\nacl: [hr]\n---\n{texts[restricted]}"
@@ -290,13 +291,13 @@ def test_archive_with_a_name_twice_is_left_to_the_owner(home: Home, second: str,
 # ---------------------------------------------------------------- the functions
 
 
-@pytest.mark.parametrize("name", SPELLINGS)
+@each("name", SPELLINGS)
 def test_only_one_spelling_is_a_name(name: str) -> None:
     with pytest.raises(SourceError, match="cannot be called"):
         document_name(name)
 
 
-@pytest.mark.parametrize("name", [HIDDEN, *ALIKE, *OTHERS, "..a", "a..b/...md", "doi:10.1.md", "a b/c (d).md", "😀.md"])
+@each("name", [HIDDEN, *ALIKE, *OTHERS, "..a", "a..b/...md", "doi:10.1.md", "a b/c (d).md", "😀.md"])
 def test_ordinary_names_have_one_spelling(name: str) -> None:
     assert document_name(name) == name == one_spelling(name)
 
@@ -321,12 +322,12 @@ def test_every_character_is_either_in_a_name_or_refused() -> None:
             assert wrong or not unicodedata.is_normalized("NFC", name)
 
 
-@pytest.mark.parametrize("alike", ALIKE)
+@each("alike", ALIKE)
 def test_look_alikes_have_a_form_in_common(alike: str) -> None:
     assert not look_alikes(alike).isdisjoint(look_alikes(HIDDEN))
 
 
-@pytest.mark.parametrize("other", OTHERS)
+@each("other", OTHERS)
 def test_ordinary_names_do_not_look_alike(other: str) -> None:
     assert look_alikes(other).isdisjoint(look_alikes(HIDDEN))
 

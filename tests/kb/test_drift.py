@@ -13,6 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import FEW, copy_few, query, surefind
 from helpers import WORDS, Home
 from surefind import Access
@@ -452,7 +453,7 @@ def test_small_loss_within_the_margin_passes(gated: Home) -> None:
     assert sync(gated)[0] == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("difference", "high", "margin", "no"),
     [
         (-0.05, -0.01, 0.01, True),

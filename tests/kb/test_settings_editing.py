@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from helpers import WORDS, Home
 from surefind.base.errors import ConfigError
 from surefind.kb.adoption import MARK, StaleError, hidden, prepare_undo, save_settings, shown_settings, write
@@ -105,7 +106,7 @@ def test_the_settings_of_init_show_nothing_hidden() -> None:
     assert hidden(TEMPLATE) == TEMPLATE
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "shown"),
     [
         ('api_key = "abc def"', f'api_key = "{MARK}"'),

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import query, surefind
 from helpers import Home
 from http_helpers import SETTINGS
@@ -41,7 +42,7 @@ def gold(part: str, start: int = 0) -> tuple[Judgment, str]:
 # ---------------------------------------------------------------- the first quote
 
 
-@pytest.mark.parametrize("part", ["3 pm", "cutoff of\ndomestic wires", "The cutoff of\ndomestic wires is 3 pm."])
+@each("part", ["3 pm", "cutoff of\ndomestic wires", "The cutoff of\ndomestic wires is 3 pm."])
 def test_a_quote_that_contains_the_gold_is_right(part: str) -> None:
     assert is_right(CUTOFF, hit(), *gold(part))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
+from cases import each
 from surefind.engine.search.pipeline import Pipeline
 from surefind.lab.bench.building import graph_value
 from surefind.lab.bench.plan import Contender, preset
@@ -42,7 +42,7 @@ def test_graph_is_not_held_against_a_reranker() -> None:
     assert "bm251, the best configuration without" in said(0.9, 0.5, (f"{WALKS} >> cross_encoder", BEST, "bm25"))
 
 
-@pytest.mark.parametrize("texts", [("bm25", BEST, "dense"), (WALKS, "ppr", "graph_local")])
+@each("texts", [("bm25", BEST, "dense"), (WALKS, "ppr", "graph_local")])
 def test_nothing_is_said_without_both_kinds(texts: tuple[str, ...]) -> None:
     assert said(0.5, 0.5, texts) == ""
 

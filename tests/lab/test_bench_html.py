@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from report_helpers import bench_report, row
 from surefind.base.disk.sealed import from_json
 from surefind.lab.bench.html import render
@@ -55,7 +56,7 @@ def report(text: str = "CTR filing deadline", **more: Any) -> BenchReport:
     return bench_report(replace(made, spec=text), verdict=text, details=(text,), queries=(question,), chunks=(chunk,))
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_the_report_round_trips(text: str) -> None:
     scripts = _Elements(render(report(text))).scripts
     drawn = json.loads(scripts[0])
@@ -63,14 +64,14 @@ def test_the_report_round_trips(text: str) -> None:
     assert from_json(BenchReport, drawn | not_drawn) == report(text)
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_no_text_becomes_markup(text: str) -> None:
     plain, hostile = _Elements(render(report())), _Elements(render(report(text)))
     assert hostile.tags == plain.tags
     assert hostile.scripts[1:] == plain.scripts[1:]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
+@each("text", HOSTILE)
 def test_the_data_needs_no_care_from_the_reader(text: str) -> None:
     data = _Elements(render(report(text))).scripts[0]
     assert data.isascii()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from exam_helpers import query
 from helpers import Home
 from surefind.lab.bench import latency
@@ -19,7 +20,7 @@ from toy_stages import ToyEmbedder
 QUESTIONS = 12
 
 
-@pytest.mark.parametrize(
+@each(
     "pipeline",
     [
         "bm25 + dense(model=toy) >> rrf",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
@@ -127,7 +128,7 @@ def test_costs_of_a_row() -> None:
     assert (PLAIN.calls, PLAIN.cost_per_1k) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("difference", "p", "expected"),
     [
         (

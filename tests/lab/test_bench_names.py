@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from helpers import WORDS, Home
 from report_helpers import bench_report, row, save_report
 from surefind import KnowledgeBase, Pipeline
@@ -234,7 +235,7 @@ def test_report_of_another_version_is_skipped_and_named(home: Home, kb: Knowledg
     assert "\x1b" not in str(told.value) and says in str(told.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "says"),
     [
         ({"rows": [{**GOOD["rows"][0], "scores": [1.0]}]}, "its lists of questions and scores differ in length"),

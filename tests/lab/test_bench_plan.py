@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each
 from exam_helpers import query
 from surefind.base.abilities import paid_calls
 from surefind.base.errors import ConfigError, SpecError
@@ -110,7 +111,7 @@ def test_alias_never_has_the_name_of_another_row() -> None:
     assert (second.name, second.aliases) == ("b", ())
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "second", "same"),
     [
         ("convex(alpha=0.5)", "rsf", True),
@@ -182,7 +183,7 @@ ASKING = [
 FREE = ["bm25", "graph_local", "graph_global", "graph_local(extract=llm)", "bm25 >> conditional(stage=cross_encoder)"]
 
 
-@pytest.mark.parametrize("text", [*ASKING, *FREE])
+@each("text", [*ASKING, *FREE])
 def test_a_pipeline_says_whether_a_query_asks_a_language_model(text: str) -> None:
     assert Pipeline.parse(text).asks_llm == (text in ASKING)
 
@@ -193,19 +194,19 @@ def test_a_stage_inside_another_is_quoted_as_often_as_it_runs() -> None:
     assert [calls.calls for calls in paid_calls(nested, Workload(queries=10))] == [10, 60]
 
 
-@pytest.mark.parametrize("text", ["llm_segments", "markdown + llm_context", "markdown + headings"])
+@each("text", ["llm_segments", "markdown + llm_context", "markdown + headings"])
 def test_a_layout_says_whether_it_asks_a_language_model(text: str) -> None:
     assert Layout.read(text).asks_llm == ("llm" in text)
     assert not Layout.read(text).offline().asks_llm
 
 
-@pytest.mark.parametrize("more", ["llm_listwise", "conditional(stage=llm_listwise)"])
+@each("more", ["llm_listwise", "conditional(stage=llm_listwise)"])
 def test_a_pipeline_in_use_that_asks_a_language_model_is_left_out(more: str) -> None:
     text = f'[search]\npipeline = "mine"\n[pipelines.mine]\nretrieve = ["bm25"]\nrerank = ["{more}"]\n'
     assert current(parse_settings(text, "surefind.toml")) == []
 
 
-@pytest.mark.parametrize("name", preset_names())
+@each("name", preset_names())
 def test_preset_can_be_read(name: str) -> None:
     contenders, measures = preset(name)
     assert contenders and parse_measures(measures)
@@ -253,7 +254,7 @@ def test_unknown_setting_of_the_bench_table_lists_the_choices() -> None:
 # ---------------------------------------------------------------- complaints
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "complaint"),
     [
         ("bm26", "no pipeline or retriever called 'bm26'. Did you mean bm25"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cases import each
 from report_helpers import bench_report, row
 from surefind.base.disk.sealed import read_sealed, write_sealed
 from surefind.base.errors import UsageError
@@ -83,7 +84,7 @@ def test_faster_configuration_that_is_as_good_is_taken() -> None:
     assert found.details[0].startswith("a is expected to score 0.1 points of nDCG@10 more than b, and a search takes")
 
 
-@pytest.mark.parametrize("load", [1.0, 1.3, 4.0])
+@each("load", [1.0, 1.3, 4.0])
 def test_a_slower_machine_says_the_same_words(load: float) -> None:
     assert verdict([load * 50, load * 10], BASE, BASE).text == verdict([50.0, 10.0], BASE, BASE).text
 
@@ -102,7 +103,7 @@ def test_faster_configuration_that_is_worse_is_not_taken() -> None:
     assert verdict([50.0, 10.0], noisy(0.5, 1), noisy(0, 2)).recommended == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("best", "other", "taken"),
     [
         (9.7, 8.6, False),  # a demo recommended another row for this
@@ -122,7 +123,7 @@ def test_latency_within_the_noise_of_timings_is_not_lower() -> None:
     assert verdict([80.0, 50.0], BASE, BASE, noise=16).recommended == 0
 
 
-@pytest.mark.parametrize("took", [6.0, 90.0, 110.0, 700.0])
+@each("took", [6.0, 90.0, 110.0, 700.0])
 def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float) -> None:
     specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
     queries = [ExamQuery(str(i), "?", ()) for i in range(len(BASE))]
@@ -132,7 +133,7 @@ def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float
     assert found.best == 1 and fastest(found, times, [False, True]) == 0
 
 
-@pytest.mark.parametrize(("gain", "chosen"), [(0.0, 0), (0.4, 1)])
+@each(("gain", "chosen"), [(0.0, 0), (0.4, 1)])
 def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> None:
     specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
     queries = [ExamQuery(str(i), "?", ()) for i in range(len(BASE))]
@@ -146,7 +147,7 @@ def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> 
     assert ("surefind use careful" in text) == (chosen == 0)
 
 
-@pytest.mark.parametrize("first", [40.0, 42.0, 44.0])
+@each("first", [40.0, 42.0, 44.0])
 def test_of_rows_that_are_about_as_fast_the_better_one_is_taken(first: float) -> None:
     assert verdict([100.0, first, 42.0], BASE + 0.002, BASE + 0.001, BASE).recommended == 1
 
@@ -222,7 +223,7 @@ def test_better_report_passes(tmp_path: Path) -> None:
     assert not checked(tmp_path, report(BASE), report(BASE + 0.2)).failed
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_noise_passes(tmp_path: Path, seed: int) -> None:
     noise = np.random.default_rng(seed).normal(0, 0.05, len(BASE))
     assert not checked(tmp_path, report(BASE), report(BASE + noise - noise.mean() - 0.002)).failed
@@ -276,15 +277,13 @@ def test_check_says_which_configuration_got_worse(tmp_path: Path) -> None:
     assert "Compared on 80 questions" in text and "WORSE words: " in text
 
 
-@pytest.mark.parametrize(
-    "after", [report(BASE, name="other"), report(BASE, primary="R@5"), replace(report(BASE[:0]), rows=())]
-)
+@each("after", [report(BASE, name="other"), report(BASE, primary="R@5"), replace(report(BASE[:0]), rows=())])
 def test_nothing_in_common_is_refused(tmp_path: Path, after: BenchReport) -> None:
     with pytest.raises(UsageError, match=r"in common with this run\. Write a new baseline"):
         checked(tmp_path, report(BASE), after)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"rows": [{}], "query_ids": []}'])
+@each("text", ["", "[]", "{}", '{"rows": [{}], "query_ids": []}'])
 def test_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "baseline.json").write_text(text, encoding="utf-8")
     with pytest.raises(

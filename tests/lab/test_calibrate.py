@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from rerank_helpers import Shelf
@@ -125,7 +126,7 @@ def made_up(seed: int, count: int, chance: Any) -> Evidence:
     return Evidence({"max": sure}, features, success, before, before + 0.2, np.arange(count))
 
 
-@pytest.mark.parametrize("when", ["max", "predicted"])
+@each("when", ["max", "predicted"])
 def test_promise_holds_for_new_questions(when: Any) -> None:
     """The share of skipped questions that succeed is at least β in nearly all of 200 exams, in the population."""
     chance = lambda sure: 1 / (1 + np.exp(-8 * (sure - 0.3)))  # noqa: E731
@@ -240,7 +241,7 @@ def test_without_knowing_the_stages_before_every_question_is_reranked(services: 
 
 
 @pytest.mark.usefixtures("toys")
-@pytest.mark.parametrize(("when", "below"), [("agreement", 1.1), ("raw", -1.0)])
+@each(("when", "below"), [("agreement", 1.1), ("raw", -1.0)])
 def test_measures_of_the_retrievers_decide(when: str, below: float) -> None:
     stage = spec.make("rerank", f"conditional(stage=shared_words, when={when}, below={below})")
     found = stage.rerank(QUERIES, RANKING, PASSAGES, 10, LocalServices())

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from cases import each
 from exam_helpers import BODY, document, sample_documents, sample_exam
 from surefind.base.types import Document
 from surefind.lab.exam._documents import ExamDocuments
@@ -61,7 +60,7 @@ def test_heading_that_another_document_might_answer_is_dropped() -> None:
     assert asked(one, two, family="heading_direct") == {"Restarting the gateway printer": ["two.md"]}
 
 
-@pytest.mark.parametrize(
+@each(
     "heading", ["Overview and purpose", "Next steps", "Further reading", "Related documents", "What you need to know"]
 )
 def test_generic_heading_is_not_asked(heading: str) -> None:
@@ -95,7 +94,7 @@ def test_name_of_a_file_is_not_a_heading() -> None:
     assert list(asked(one, family="heading_direct")) == ["Vault alarm"]
 
 
-@pytest.mark.parametrize(
+@each(
     "caption",
     [
         "Table 2: Wire cutoff times",
@@ -183,7 +182,7 @@ def test_phrase_that_stands_twice_is_dropped() -> None:
 # ---------------------------------------------------------------- names as whole words
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "stands"),
     [
         ("see frm-0815", True),

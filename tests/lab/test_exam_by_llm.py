@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from llm_server import LLMServer
@@ -57,7 +58,7 @@ def test_answer_over_a_line_end_is_taken_as_it_stands() -> None:
     assert made[0].answer == "Eastern.\nForm"
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "reason"),
     [
         (asked("When do wires close?", "5 p.m."), "the answer is not an exact substring"),
@@ -82,7 +83,7 @@ def test_question_that_breaks_a_rule_is_refused(said: str, reason: str) -> None:
     assert read_questions(said, [WIRES]) == ([], [reason])
 
 
-@pytest.mark.parametrize(
+@each(
     ("question", "specific"),
     [
         ("What is the name of the member?", False),  # a real model asked these
@@ -102,7 +103,7 @@ def test_of_two_passages_the_one_with_the_answer_comes_first() -> None:
     assert [passage.document for passage in made[0].passages] == ["fees.md", "wires.md"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("second", "new"),
     [
         ("when does the wire desk of every branch CLOSE", False),
@@ -237,7 +238,7 @@ def test_entity_that_stands_everywhere_joins_nothing() -> None:
 # ---------------------------------------------------------------- necessity
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "found"),
     [
         ('{"answerable": true, "answer": "4:30 p.m. Eastern"}', True),
@@ -255,7 +256,7 @@ def test_whether_a_model_found_the_answer(said: str, found: bool) -> None:
 GOOD, BAD = '{"answerable": true, "answer": "$25"}', '{"answerable": false, "answer": ""}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("replies", "verdict"),
     [
         ({2: GOOD, "alone": BAD, "other": BAD}, ""),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from surefind.base.errors import DamagedError, ExamError
 from surefind.lab.exam.formats.questions import delimiter_of, read_questions
@@ -24,7 +25,7 @@ def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
 # ---------------------------------------------------------------- formats
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text"),
     [
         ("log.txt", "when is the wire cutoff\n\nwho signs the CTR form, and when?\n"),
@@ -45,12 +46,12 @@ def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
         ("list.json", json.dumps([{"query": text, "clicks": 3} for text in TWO])),
     ],
 )
-@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@each("ends", ["\n", "\r\n"])
 def test_questions_of_every_format(tmp_path: Path, name: str, text: str, ends: str) -> None:
     assert read_questions(write(tmp_path / name, text.replace("\n", ends))) == TWO
 
 
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
+@each("encoding", ["utf-8-sig", "utf-16", "cp1252"])
 def test_files_of_spreadsheet_programs(tmp_path: Path, encoding: str) -> None:
     path = write(tmp_path / "faq.csv", "Frage;question\n1;Wo ist die Übersicht der Gebühren?\n", encoding)
     assert read_questions(path) == ["Wo ist die Übersicht der Gebühren?"]
@@ -77,7 +78,7 @@ def test_a_column_can_be_chosen_by_name_or_number(tmp_path: Path) -> None:
     assert read_questions(bare, "2") == ["when is the wire cutoff", "who signs"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "text", "column", "says"),
     [
         ("t.csv", "a,b\n1,2\n3,4\n", "", "no column with a usual name"),
@@ -103,7 +104,7 @@ def test_the_delimiter_is_not_guessed_from_the_words() -> None:
 # ---------------------------------------------------------------- what is a question
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "reason"),
     [
         ("", "empty"),
@@ -184,7 +185,7 @@ def test_candidates_alone_are_no_exam(tmp_path: Path) -> None:
     assert "There is no exam called 'real'" in surefind("exam", "show", "real", kb=tmp_path).err
 
 
-@pytest.mark.parametrize(("name", "says"), [("../x", "cannot be called"), ("real", "cannot be read")])
+@each(("name", "says"), [("../x", "cannot be called"), ("real", "cannot be read")])
 def test_wrong_names_and_files_are_refused(tmp_path: Path, name: str, says: str) -> None:
     ran = surefind("exam", "collect", name, tmp_path / "missing.csv" if name == "real" else tmp_path, kb=tmp_path)
     assert ran.code == 2

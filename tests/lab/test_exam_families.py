@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
+from cases import each
 from exam_helpers import BODY, document, few_documents
 from surefind.base.errors import ExamError
 from surefind.base.text.words import token_spans
@@ -34,7 +33,7 @@ TARGET = document(
 )
 
 
-@pytest.mark.parametrize("link", ["../ops/eod.md", "/ops/eod.html", "../ops/eod", "../ops/eod.md 'a title'"])
+@each("link", ["../ops/eod.md", "/ops/eod.html", "../ops/eod", "../ops/eod.md 'a title'"])
 def test_words_of_a_link_ask_for_its_target(link: str) -> None:
     source = document("faq/a.md", f"Please read [what to do when the batch breaks]({link}) first.")
     assert asked(source, TARGET, family="anchor_text") == {
@@ -57,7 +56,7 @@ def test_link_to_a_section_asks_for_the_sections_below_it_too() -> None:
     assert gold.startswith("## Late files") and "### By mail" in gold and "Early" not in gold
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "[see the overview](../ops/eod.md)",
@@ -92,7 +91,7 @@ def test_heading_that_asks_is_answered_by_its_section() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "Q: Can a member keep the old card?\nA: No, it is shredded.\n\nOther text.",
@@ -117,7 +116,7 @@ def named(key: str, **metadata: Any) -> Document:
     return Document(key, BODY, "End of day", metadata=metadata)
 
 
-@pytest.mark.parametrize("given", [["nightly batch"], "nightly batch", ["nightly batch", "End of Day", "/old/path", 7]])
+@each("given", [["nightly batch"], "nightly batch", ["nightly batch", "End of Day", "/old/path", 7]])
 def test_alias_asks_for_its_document(given: Any) -> None:
     assert asked(named("a.md", aliases=given), family="alias") == {"nightly batch": ("a.md", BODY.strip())}
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import QUESTIONS, document, query, sample_documents, sample_exam
 from surefind.base.errors import ExamError
 from surefind.lab.exam.formats.collections import read_beir, read_trec, write_beir, write_trec
@@ -119,7 +120,7 @@ def test_byte_order_mark_is_no_part_of_the_first_row(tmp_path: Path) -> None:
     assert len(read_table(path, LIBRARY).queries) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("row", "complaint"),
     [
         ({"document": "wire.md"}, "it has no query"),
@@ -282,7 +283,7 @@ def test_unknown_split_lists_the_splits(tmp_path: Path) -> None:
         read_beir(beir(tmp_path), LIBRARY, "dev")
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "complaint"),
     [
         ("9\tsops/ctr.md\t1", "there is no query '9' in queries.jsonl"),
@@ -317,7 +318,7 @@ CLASSIC = "<top>\n<num> Number: 401\n<title> when to file\n<desc> Description:\n
 XML = '<topics><topic number="401"><query>when to file</query><question>?</question></topic></topics>'
 
 
-@pytest.mark.parametrize("topics", [CLASSIC, XML, "401\twhen to file"])
+@each("topics", [CLASSIC, XML, "401\twhen to file"])
 def test_trec_topics_of_every_kind(tmp_path: Path, topics: str) -> None:
     qrels = file(tmp_path, "qrels.txt", "401 0 sops/ctr.md 2", "401 0 sops/wire.md 0")
     found = read_trec(file(tmp_path, "topics.txt", topics), qrels, LIBRARY)
@@ -331,7 +332,7 @@ def test_negative_trec_grades_mean_not_relevant(tmp_path: Path) -> None:
     assert found.queries[0].judgments[0].grade == 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "complaint"),
     [
         ("402 0 sops/ctr.md 1", "there is no topic '402' in topics.txt"),
@@ -370,7 +371,7 @@ SPANS = Exam(
 GRADED = Exam("graded", (query("1", "when?", Judgment("sops/ctr.md", grade=3), Judgment("sops/wire.md", grade=1)),))
 
 
-@pytest.mark.parametrize("exam", [SPANS, GRADED])
+@each("exam", [SPANS, GRADED])
 def test_jsonl_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
     write_jsonl(exam, tmp_path / "out" / "exam.jsonl")
     back = read_table(tmp_path / "out" / "exam.jsonl", LIBRARY)
@@ -379,7 +380,7 @@ def test_jsonl_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None
     ]
 
 
-@pytest.mark.parametrize("exam", [SPANS, GRADED])
+@each("exam", [SPANS, GRADED])
 def test_csv_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
     write_csv(exam, tmp_path / "out" / "exam.csv")
     back = read_table(tmp_path / "out" / "exam.csv", LIBRARY)
@@ -399,7 +400,7 @@ def test_jsonl_comes_back_with_odd_line_separators_in_a_question(tmp_path: Path)
     assert read_table(tmp_path / "e.jsonl", LIBRARY).queries[0].text == "when\u2028to file"
 
 
-@pytest.mark.parametrize("exam", [SPANS, GRADED])
+@each("exam", [SPANS, GRADED])
 def test_beir_comes_back_with_its_judgments(tmp_path: Path, exam: Exam) -> None:
     write_beir(exam, tmp_path)
     assert golds(read_beir(tmp_path, LIBRARY)) == golds(exam)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
+from cases import each
 from exam_helpers import BODY, document, sample_documents, sample_exam
 from surefind.lab.exam.known_item import FAMILIES, generate
 from surefind.lab.exam.model import ExamQuery
@@ -22,7 +21,7 @@ def of_family(family: str) -> list[ExamQuery]:
     return [query for query in sample_exam().queries if query.family == family]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_sample_gives_many_questions_of_each_family(family: str) -> None:
     assert len(of_family(family)) >= MANY.get(family, 100)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from cases import each
 from exam_helpers import BODY, document, few_documents, sample_documents
 from helpers import times_slower
 from surefind.base.text.blocks import sections
@@ -121,7 +122,7 @@ TRICKY = (
 )
 
 
-@pytest.mark.parametrize("text", [*TRICKY, *(one.text for one in sample_documents())])
+@each("text", [*TRICKY, *(one.text for one in sample_documents())])
 def test_every_heading_is_among_the_possible_ones(text: str) -> None:
     one = document("a.md", text)
     found = {heading.text for heading in headings_of(one, sections(one), readable(one.text))}

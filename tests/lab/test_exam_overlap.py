@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cases import each
 from exam_helpers import QUESTIONS, document, sample_documents, sample_exam
 from surefind.lab.exam._paraphrase import FORMS
 from surefind.lab.exam.formats.library import Library
@@ -62,12 +63,12 @@ def test_documents_that_are_judged_irrelevant_do_not_count() -> None:
 # ---------------------------------------------------------------- content terms
 
 
-@pytest.mark.parametrize("form", [form for forms in FORMS.values() for form in forms])
+@each("form", [form for forms in FORMS.values() for form in forms])
 def test_words_of_a_template_are_not_counted(form: str) -> None:
     assert content_terms(form.format("zebra")) == {"zebra"}
 
 
-@pytest.mark.parametrize("question", ["who can help me with zebras", "what is a zebra?", "how do I find a zebra?"])
+@each("question", ["who can help me with zebras", "what is a zebra?", "how do I find a zebra?"])
 def test_question_words_are_not_counted(question: str) -> None:
     assert content_terms(question) == {"zebra"}
 
@@ -104,14 +105,12 @@ def test_leakage_counts_every_question_in_one_band() -> None:
     assert tuple(found.bands) == BANDS
 
 
-@pytest.mark.parametrize(
-    ("shared", "expected"), [(0.0, "0–33%"), (0.33, "0–33%"), (0.34, "33–67%"), (0.7, "67–99%"), (1.0, "100%")]
-)
+@each(("shared", "expected"), [(0.0, "0–33%"), (0.33, "0–33%"), (0.34, "33–67%"), (0.7, "67–99%"), (1.0, "100%")])
 def test_band_of_an_overlap(shared: float, expected: str) -> None:
     assert band(ExamQuery("1", "?", (), overlap=shared)) == expected
 
 
-@pytest.mark.parametrize(("shared", "says"), [(0.9, "favours lexical"), (0.6, "people ask"), (0.1, "hard for")])
+@each(("shared", "says"), [(0.9, "favours lexical"), (0.6, "people ask"), (0.1, "hard for")])
 def test_leakage_says_in_words_what_the_overlap_means(shared: float, says: str) -> None:
     found = leakage(Exam("e", (ExamQuery("1", "?", (), overlap=shared),)))
     assert found is not None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from exam_helpers import BODY, document, few_documents, sample_exam
 from surefind.lab.exam._paraphrase import FORMS, Place, gerund, gerunds, lexicon, paraphrase
 from surefind.lab.exam.known_item import generate
@@ -24,7 +23,7 @@ def forms(kind: str, *subjects: str) -> set[str]:
 # ---------------------------------------------------------------- wording
 
 
-@pytest.mark.parametrize(
+@each(
     ("heading", "kind", "subjects"),
     [
         ("Delete the CUBASE user", "instruction", ("remove the CUBASE user", "get rid of the CUBASE user")),
@@ -50,7 +49,7 @@ def test_heading_becomes_a_question_that_suits_it(heading: str, kind: str, subje
     assert asked and asked <= forms(kind, *subjects)
 
 
-@pytest.mark.parametrize(
+@each(
     "heading",
     [
         "Mid-year progress review",  # a part of a compound stays
@@ -115,7 +114,7 @@ def test_question_that_points_at_no_document_is_left_out() -> None:
     assert len(asked) == 1 and "zebra" in asked[0]
 
 
-@pytest.mark.parametrize(
+@each(
     "heading",
     [
         "Upgrade practices for generated configuration",  # a noun, not an instruction
@@ -145,12 +144,12 @@ def test_section_of_links_is_left_out() -> None:
 # ---------------------------------------------------------------- lexicon
 
 
-@pytest.mark.parametrize("place", PLACES)
+@each("place", PLACES)
 def test_lexicon_offers_no_expression_for_itself(place: Place) -> None:
     assert [expression for expression, others in lexicon(place).items() if expression in others or not others] == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("verb", "expected"),
     [("delete", "deleting"), ("set up", "setting up"), ("run", "running"), ("see", "seeing"), ("deploy", "deploying")],
 )

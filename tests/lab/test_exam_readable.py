@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 
-import pytest
-
+from cases import each
 from exam_helpers import document, sample_documents
 from surefind.lab.exam.known_item import generate
 from surefind.lab.exam.overlap import HOLE, readable
@@ -50,7 +49,7 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize("kind", SECRETS)
+@each("kind", SECRETS)
 def test_what_nobody_reads_never_becomes_a_question(kind: str) -> None:
     text = f"{FILLER}\n## Opening the vault\n\n{SECRETS[kind]}\n"
     asked = [query.text for query in generate([document("a.md", text)]).queries]
@@ -85,7 +84,7 @@ def test_text_of_a_link_and_of_an_image_stays() -> None:
     assert readable("[the rules](a.md), ![a zebra](z.png)").split() == ["the", "rules", ",", "a", "zebra"]
 
 
-@pytest.mark.parametrize("text", [*SECRETS.values(), "a\r\n```\nb", "{{\n\n}}", "", "<a\nb>"])
+@each("text", [*SECRETS.values(), "a\r\n```\nb", "{{\n\n}}", "", "<a\nb>"])
 def test_offsets_and_lines_stay(text: str) -> None:
     found = readable(text)
     assert len(found) == len(text)
@@ -97,7 +96,7 @@ def test_sample_stays_readable() -> None:
     assert kept > 0.9 * sum(len(one.text.split()) for one in sample_documents())
 
 
-@pytest.mark.parametrize(
+@each(
     "mark", "<!-- {{ {% <% ```\n ![ ]( <a [[ {# <script ]((( http:// < |-- a. %% [a]: ${ ![a. [a] {{{% <pre>".split(" ")
 )
 def test_marks_without_an_end_take_no_long_time(mark: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from cases import each
 from surefind.base.errors import ExamError
 from surefind.base.types import Document
 from surefind.engine.store.backend import Spans
@@ -54,7 +55,7 @@ def measured(name: str, *ranked: int, query: ExamQuery = TWO_HOPS) -> float:
 # ---------------------------------------------------------------- measures
 
 
-@pytest.mark.parametrize("name", ["T1EM", "T1C", "MRR"])
+@each("name", ["T1EM", "T1C", "MRR"])
 def test_chunk_with_the_support_alone_has_no_answer(name: str) -> None:
     assert measured(name, 0) == 0
     assert measured(name, 1) == 1
@@ -110,7 +111,7 @@ def test_exam_is_stored_with_roles_and_segments(tmp_path: Path) -> None:
     assert store.load("e").queries == (TWO_HOPS,)
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+@each("kind", ["csv", "jsonl"])
 def test_tables_keep_roles_and_segments(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"e.{kind}"
     (write_csv if kind == "csv" else write_jsonl)(Exam("e", (TWO_HOPS,)), path)

@@ -6,8 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
+from cases import each
 from exam_helpers import query, sample_exam
 from surefind.lab.exam.model import ExamQuery, Judgment, clusters_of, held_out
 
@@ -47,7 +46,7 @@ def test_the_families_of_the_sample_are_these() -> None:
     assert set(sample_exam().families()) == set(FAMILIES)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@each("family", FAMILIES)
 def test_every_family_is_halved_as_far_as_its_documents_allow(family: str) -> None:
     queries = sample_exam().queries
     numbered = zip(queries, clusters_of(queries).tolist(), held_out(queries), strict=True)
@@ -56,7 +55,7 @@ def test_every_family_is_halved_as_far_as_its_documents_allow(family: str) -> No
     assert abs(2 * sum(held for _, held in own) - len(own)) <= max(4, largest)
 
 
-@pytest.mark.parametrize("families", [1, 3])
+@each("families", [1, 3])
 def test_questions_about_a_document_each_are_halved_by_number(families: int) -> None:
     queries = about(range(60), families)
     out = Counter(one.family for one, held in zip(queries, held_out(queries), strict=True) if held)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import query, sample_exam
 from surefind.base.errors import ExamError
 from surefind.lab.exam.model import Exam, Judgment, query_from_json, query_to_json, relocate
@@ -119,7 +120,7 @@ def test_fingerprint_does_not_depend_on_name_origin_or_version() -> None:
     assert replace(ONE, name="other", origin="", version=9).fingerprint == ONE.fingerprint
 
 
-@pytest.mark.parametrize(
+@each(
     "other",
     [
         query("1", "first!", Judgment("a.md", 0, 5, 2, "alpha")),

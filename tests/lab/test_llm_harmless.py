@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from cases import each
 from llm_server import LLMServer, serving
 from scripted_models import SCRIPTED, scripted
 from surefind.base.access import Access
@@ -95,14 +96,14 @@ def sample(tmp_path_factory: pytest.TempPathFactory, remembered_models: None) ->
         yield Sample(kb, llm)
 
 
-@pytest.mark.parametrize("step", STEPS)
+@each("step", STEPS)
 def test_no_search_gets_significantly_worse(sample: Sample, step: str) -> None:
     found = {model: sample.change(step, model) for model in SCRIPTED}
     worse = {model: (mean, p) for model, (mean, p) in found.items() if (mean < 0 and p < ALPHA) or mean < MOST}
     assert worse == {}
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "text"),
     [
         ("llm_listwise", f"{HYBRID} >> llm_listwise(model=MODEL, top=20, keep=10, reverse=false)"),
@@ -116,7 +117,7 @@ def test_a_model_that_answers_at_random_does_harm_where_it_is_asked_once(sample:
     assert mean < MOST and p < 0.01
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "model", "said"),
     [
         ("llm_listwise", "reversing", "The answer contained no order"),

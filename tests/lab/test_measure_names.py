@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base.errors import SpecError
 from surefind.lab.measure.ranks import MEASURES, SPAN_MEASURES, Measure, parse_measure
 
@@ -20,17 +21,17 @@ def test_a_measure_reads_back_from_its_name(measure: Measure) -> None:
     assert parse_measure(str(measure)) == measure
 
 
-@pytest.mark.parametrize("name", [name for name in SPAN_MEASURES if not name.isalpha()])
+@each("name", [name for name in SPAN_MEASURES if not name.isalpha()])
 def test_gold_span_measure_with_a_digit_reads_back_from_its_name(name: str) -> None:
     assert parse_measure(f"{name}@10") == Measure(name, 10)
 
 
-@pytest.mark.parametrize("name", ["nDCG@10", "R@5:chunk", "Success@1:span", "T1EM", "BC@3"])
+@each("name", ["nDCG@10", "R@5:chunk", "Success@1:span", "T1EM", "BC@3"])
 def test_a_name_is_shown_as_it_was_written(name: str) -> None:
     assert str(parse_measure(name)) == name
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "meant"),
     [("ndcg@10", "nDCG@10"), ("mrr@10", "RR@10"), ("map@100", "AP@100"), ("recall@5", "R@5"), ("Precision@5", "P@5")],
 )
@@ -42,7 +43,7 @@ def test_document_level_is_not_written_out() -> None:
     assert str(parse_measure("nDCG@10:document")) == "nDCG@10"
 
 
-@pytest.mark.parametrize("name", ["nDCG", "nDCG@", "nDCG@0", "nDCG@-1", "nDGC@10", "", "10@nDCG", "nDCG@10:"])
+@each("name", ["nDCG", "nDCG@", "nDCG@0", "nDCG@-1", "nDGC@10", "", "10@nDCG", "nDCG@10:"])
 def test_unknown_measure_lists_all_there_are(name: str) -> None:
     with pytest.raises(SpecError, match=r"There is no measure .*Choices: AC, AO, AP@k, .*T5EM, nDCG@k\."):
         parse_measure(name)

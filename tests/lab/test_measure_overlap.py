@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from exam_helpers import query
 from surefind.lab.exam.model import Judgment
 from surefind.lab.measure.gains import ChunkSpans
@@ -72,7 +73,7 @@ def test_union_keeps_the_characters_and_leaves_gaps(given_spans: list[tuple[int,
     assert all(left[1] < right[0] for left, right in pairwise(joined))
 
 
-@pytest.mark.parametrize("text", ["SpanR@5", "SpanP@3", "IoU@10"])
+@each("text", ["SpanR@5", "SpanP@3", "IoU@10"])
 def test_name_reads_back(text: str) -> None:
     assert str(parse_measure(text)) == text
     assert parse_measure(text).of_spans

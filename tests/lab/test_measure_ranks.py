@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from exam_helpers import query
 from surefind.lab.exam.model import Judgment
 from surefind.lab.measure.gains import ChunkSpans, Judge, Level
@@ -91,22 +92,22 @@ def test_precision_divides_by_k_however_short_the_ranking_is() -> None:
     assert score("P", 5, [0, 1], GRADED, WHOLE) == pytest.approx(2 / 5)
 
 
-@pytest.mark.parametrize(("k", "expected"), [(1, 0.0), (2, 1.0)])
+@each(("k", "expected"), [(1, 0.0), (2, 1.0)])
 def test_success_says_whether_anything_relevant_is_within_k(k: int, expected: float) -> None:
     assert score("Success", k, [5, 0], GRADED, WHOLE) == expected
 
 
-@pytest.mark.parametrize("measure", ALL)
+@each("measure", ALL)
 def test_empty_ranking_scores_nothing(measure: str) -> None:
     assert score(measure, 10, [], GRADED, WHOLE) == 0
 
 
-@pytest.mark.parametrize("measure", ALL)
+@each("measure", ALL)
 def test_query_without_relevant_documents_scores_nothing(measure: str) -> None:
     assert score(measure, 10, [0, 1], [Judgment("a", grade=0)], WHOLE) == 0
 
 
-@pytest.mark.parametrize("measure", ALL)
+@each("measure", ALL)
 def test_document_judged_not_relevant_counts_as_unjudged(measure: str) -> None:
     zero = (Judgment("a", grade=1), Judgment("b", grade=0))
     assert score(measure, 3, [1, 0], zero, WHOLE) == score(measure, 3, [1, 0], zero[:1], WHOLE)
@@ -151,7 +152,7 @@ def test_span_judgments_count_for_their_document() -> None:
 # ---------------------------------------------------------------- spans
 
 
-@pytest.mark.parametrize(("start", "end", "found"), [(50, 150, 1.0), (60, 160, 0.0), (0, 10, 1.0)])
+@each(("start", "end", "found"), [(50, 150, 1.0), (60, 160, 0.0), (0, 10, 1.0)])
 def test_chunk_covers_a_span_from_half_of_it_on(start: int, end: int, found: float) -> None:
     assert score("Success", 1, [0], [Judgment("a", start, end)], CUT, "span") == found
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.lab.measure.ranks import SPAN_MEASURES
 from surefind.lab.measure.spans import SpanJudge, _lcs
 from surefind.testing import rankings_of
@@ -45,15 +46,15 @@ def test_lcs_is_the_true_one(a: list[int], b: list[int]) -> None:
     assert fast_lcs(a, b) == plain_lcs(a, b)
 
 
-@pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 129, 200])
-@pytest.mark.parametrize("words", [2, 30])
+@each("length", [63, 64, 65, 127, 128, 129, 200])
+@each("words", [2, 30])
 def test_lcs_is_true_across_blocks_of_64_words(length: int, words: int) -> None:
     rng = np.random.default_rng(length)
     a, b = rng.integers(0, words, 150).tolist(), rng.integers(0, words, length).tolist()
     assert fast_lcs(a, b) == plain_lcs(a, b)
 
 
-@pytest.mark.parametrize("length", [64, 65, 130])
+@each("length", [64, 65, 130])
 def test_lcs_of_a_text_with_itself_is_its_length(length: int) -> None:
     assert fast_lcs([7] * length, [7] * length) == length
 
@@ -76,7 +77,7 @@ def three() -> dict[str, float]:
     return scores([ANSWER], OTHER, HALF, FULL)
 
 
-@pytest.mark.parametrize(
+@each(
     ("measure", "expected"),
     [
         ("T1EM", 0),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from cases import each
 from helpers import Home
 from surefind.base.types import ExamName
 from surefind.doors.cli import app
@@ -113,8 +114,8 @@ def answers() -> AnswersReport:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("name", ["report", "study", "calibration", "answers", "graph"])
+@each("width", [1280, 390])
+@each("name", ["report", "study", "calibration", "answers", "graph"])
 def test_nothing_is_printed_over_anything_else(pages: dict[str, Path], browser: Any, name: str, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 900})
     problems: list[str] = []

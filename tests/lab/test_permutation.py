@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cases import each
 from surefind.lab.measure.statistics import permutation_p
 
 Floats = NDArray[np.float64]
@@ -45,14 +46,14 @@ def ndcg_differences(rng: np.random.Generator, questions: int, worse: float) -> 
     return np.where(rng.random(questions) < 0.3, 0.0, first - second)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@each("seed", range(8))
 def test_p_is_that_of_full_enumeration(seed: int) -> None:
     differences = np.random.default_rng(seed).normal(0.35, 1, 10)
     assert permutation_p(differences[:, None])[0] == pytest.approx(enumerated(differences), rel=0.02)
 
 
-@pytest.mark.parametrize("questions", [30, 45, 60])
-@pytest.mark.parametrize("worse", [1.0, 0.5, 0.3, 0.15])
+@each("questions", [30, 45, 60])
+@each("worse", [1.0, 0.5, 0.3, 0.15])
 def test_p_of_ndcg_differences_is_that_of_full_enumeration(questions: int, worse: float) -> None:
     rng = np.random.default_rng([questions, int(100 * worse)])
     columns = np.stack([ndcg_differences(rng, questions, worse) for _ in range(12)], axis=1)
@@ -71,7 +72,7 @@ def test_p_of_many_questions_is_close_to_a_finer_grid(monkeypatch: pytest.Monkey
     assert relevant.sum() >= 8 and found[relevant] == pytest.approx(exact[relevant], rel=0.03)
 
 
-@pytest.mark.parametrize(("better", "worse"), [(9, 1), (30, 8), (200, 130), (1200, 900)])
+@each(("better", "worse"), [(9, 1), (30, 8), (200, 130), (1200, 900)])
 def test_p_of_equal_sizes_is_that_of_the_sign_test(better: int, worse: int) -> None:
     n = better + worse
     exact = 2 * sum(comb(n, k) for k in range(worse + 1)) / 2**n
@@ -100,7 +101,7 @@ def test_rounding_errors_are_no_differences() -> None:
     assert permutation_p(column(*[0.5] * 8, *[1e-17] * 40))[0] == 2 / 2**8
 
 
-@pytest.mark.parametrize("n", [2, 8, 20, 60, 300])
+@each("n", [2, 8, 20, 60, 300])
 def test_p_of_all_one_way_is_two_in_all_flips(n: int) -> None:
     assert permutation_p(column(*np.linspace(0.2, 0.3, n)))[0] == pytest.approx(2 / 2.0**n)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cases import each
 from surefind.lab.measure.thresholds import Bin, auc, brier, calibration_error, error_by_chance, reliability
 
 P = np.array([0.9, 0.1, 0.8, 0.2])
@@ -40,7 +41,7 @@ def test_auc_is_that_of_scikit_learn_with_ties() -> None:
     assert brier(p, success) == pytest.approx(metrics.brier_score_loss(success, p))
 
 
-@pytest.mark.parametrize("success", [True, False])
+@each("success", [True, False])
 def test_auc_needs_both_outcomes(success: bool) -> None:
     assert auc(P, np.full(4, success)) is None
 

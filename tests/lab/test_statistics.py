@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from cases import each
 from surefind.lab.measure.statistics import Comparison, bootstrap, compare_all, holm, letters, wilson
 
 Floats = NDArray[np.float64]
@@ -148,7 +149,7 @@ def test_two_share_a_letter_exactly_if_they_cannot_be_told_apart(seed: int, conf
 # ---------------------------------------------------------------- Wilson
 
 
-@pytest.mark.parametrize(
+@each(
     ("successes", "trials", "low", "high"),
     [(8, 10, 0.490, 0.943), (0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (50, 100, 0.404, 0.596), (1, 30, 0.006, 0.167)],
 )
@@ -170,7 +171,7 @@ def test_wilson_holds_the_share_and_stays_a_proportion(trials: int, data: st.Dat
     assert successes / trials - 1e-12 <= found.high <= 1
 
 
-@pytest.mark.parametrize("chance", [0.1, 0.5, 0.9])
+@each("chance", [0.1, 0.5, 0.9])
 def test_wilson_covers_the_true_proportion(chance: float) -> None:
     n = 30
     inside = [k for k in range(n + 1) if wilson(k, n).low <= chance <= wilson(k, n).high]

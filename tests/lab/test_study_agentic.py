@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import Ran, query, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
@@ -280,7 +281,7 @@ def test_figure_6_has_a_dot_for_each_test_question_and_feature(ran: Ran, tables:
     assert draw_swarm("t", figure["clouds"]).count("<circle") == 4 * len(found["test"])
 
 
-@pytest.mark.parametrize("number", ["Figure 4", "Figure 11"])
+@each("number", ["Figure 4", "Figure 11"])
 def test_a_figure_draws_all_four_measures(tables: dict[str, Any], number: str) -> None:
     assert tables[number]["drawn"] == list(paper.KEY)
     assert {head["text"] for head in tables[number]["heads"] if not head["paper"]} >= set(paper.KEY)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cases import each
 from exam_helpers import Ran, copy_few, surefind
 from helpers import WORDS, Home
 from llm_server import LLMServer
@@ -151,7 +152,7 @@ def test_a_dry_run_measures_nothing(base: Path) -> None:
     assert shown.code == 0 and "minutes, without training, and 0 calls to language models." in shown.out
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "message"),
     [
         (("context",), "There is no study 'context'"),
@@ -173,7 +174,7 @@ def test_bad_input_gets_one_sentence(base: Path, words: tuple[str, ...], message
     assert wrong.code == 2 and message in wrong.err and "Traceback" not in wrong.err
 
 
-@pytest.mark.parametrize("option", ["--layout", "--encoder", "--cheaper-llm", "--llm"])
+@each("option", ["--layout", "--encoder", "--cheaper-llm", "--llm"])
 def test_options_are_read_before_questions_are_written(tmp_path: Path, option: str) -> None:
     home = Home(tmp_path, WORDS)
     home.write("docs/a.md", "# The vault\n\nMia Reyes opens the vault each morning at seven.\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from llm_server import LLMServer
 from study_helpers import make_base, tables_of
@@ -24,7 +25,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_base(tmp_path_factory.mktemp("options"))
 
 
-@pytest.mark.parametrize("name", ["agentic-kb", "cascade", "context-layer", "support-chatbot"])
+@each("name", ["agentic-kb", "cascade", "context-layer", "support-chatbot"])
 def test_one_encoder_takes_the_place_of_the_default_in_every_study(base: Path, name: str) -> None:
     (mine,) = open_collections(base, Wanted(("mine",), questions=9))
     with mine.kb:
@@ -42,7 +43,7 @@ def test_the_encoder_is_measured_and_repeated_in_the_command(base: Path) -> None
     assert "--encoder 'prefixed" in table["command"]
 
 
-@pytest.mark.parametrize("name", ["agentic-kb", "cascade", "context-layer"])
+@each("name", ["agentic-kb", "cascade", "context-layer"])
 def test_two_encoders_are_refused_where_none_are_compared(base: Path, name: str) -> None:
     wrong = surefind("study", name, "--encoder", "minilm", "--encoder", OTHER, "--offline", kb=base)
     assert wrong.code == 2 and "Give one --encoder" in wrong.err

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
+from cases import each
 from surefind.lab.study.stage import find_study, study_names
 from surefind.lab.study.tables import absent
 
@@ -20,7 +19,7 @@ def test_every_study_is_of_a_paper() -> None:
     assert sorted(PRINTED) == study_names()
 
 
-@pytest.mark.parametrize("name", sorted(PRINTED))
+@each("name", sorted(PRINTED))
 def test_a_table_or_figure_that_is_missing_is_named_with_its_reason(name: str) -> None:
     made, missing = set(find_study(name).numbers), absent(name)
     assert [number for number in PRINTED[name] if number not in made and number not in missing] == []
@@ -28,7 +27,7 @@ def test_a_table_or_figure_that_is_missing_is_named_with_its_reason(name: str) -
     assert all(len(reason.split()) >= 5 for reason in missing.values())
 
 
-@pytest.mark.parametrize("name", sorted(PRINTED))
+@each("name", sorted(PRINTED))
 def test_every_table_of_a_paper_has_rows_and_its_figures(name: str) -> None:
     """A table with columns for the paper's figures has figures in them."""
     for stage in find_study(name).stages:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-import pytest
-
+from cases import each
 from surefind.base.disk.sealed import digest
 from surefind.lab.study.stage import find_study, study_names
 from surefind.lab.study.tables import (
@@ -33,7 +32,7 @@ WITHOUT_RESULTS = {
 """Fingerprints of what the studies print before anything is measured: headings, the papers' figures, claims, notes."""
 
 
-@pytest.mark.parametrize("name", study_names())
+@each("name", study_names())
 def test_headings_figures_of_the_papers_and_notes_have_not_changed(name: str) -> None:
     study = find_study(name)
     column = Column("mine", {stage.name: {} for stage in study.stages})

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cases import each
 from surefind.base.types import Rankings
 from surefind.engine.fuse.support.features import SCORE_NAMES, Rarity, of_scores, of_words, rich, rich_names
 from surefind.engine.fuse.support.join import from_floor
@@ -27,7 +28,7 @@ def pair(rows: list[tuple[object, object]]) -> list[Rankings]:
     return [rankings_of(sparse), rankings_of(dense, "dense", "dense", -1.0)]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("currency transaction report", [3, 0, 0, 0]),
@@ -52,7 +53,7 @@ def test_scores_written_out() -> None:
     assert of_scores(["CTR"], [dense, sparse])[0].tolist() == row.tolist()
 
 
-@pytest.mark.parametrize("number", [2, 3, 4])
+@each("number", [2, 3, 4])
 def test_rich_has_a_name_for_every_column(number: int) -> None:
     rankings = [*pair(list(FUSER_ROWS)), *pair(list(FUSER_ROWS))][:number]
     table = rich(["cash"] * len(FUSER_ROWS), rankings, RARITY)
@@ -94,7 +95,7 @@ def test_simplex_of_two_is_eleven_alphas() -> None:
     assert simplex(2)[:, 1].tolist() == pytest.approx([i / 10 for i in range(11)])
 
 
-@pytest.mark.parametrize("number", [2, 3, 4])
+@each("number", [2, 3, 4])
 def test_simplex_adds_up_to_one_and_holds_every_corner(number: int) -> None:
     points = simplex(number)
     assert points.sum(axis=1) == pytest.approx(np.ones(len(points)))
@@ -143,7 +144,7 @@ def test_trees_predict_what_xgboost_predicts(tmp_path: Path) -> None:
     assert Trees.of(booster).predict(features[:0]).shape == (0,)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
+@each("size", [1, 2, 3])
 def test_families_too_small_to_divide_are_divided_together(size: int) -> None:
     train, validation, test = parts([f"family {i // size}" for i in range(60)])
     assert (len(train), len(validation), len(test)) == (42, 9, 9)

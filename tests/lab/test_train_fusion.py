@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import surefind
 from helpers import EXAMPLE, Home, ask
 from surefind import Access, KnowledgeBase
@@ -98,7 +99,7 @@ def test_the_halves_are_those_of_the_exam(material: Material, exam: Exam) -> Non
     assert not {q.id for q in material.tuning.queries} & {q.id for q in material.held.queries}
 
 
-@pytest.mark.parametrize("model", ["ridge", "ndcg"])
+@each("model", ["ridge", "ndcg"])
 def test_the_held_out_half_changes_nothing_that_is_learned(
     material: Material, fitted: Callable[[str], Fitted], model: str
 ) -> None:
@@ -118,7 +119,7 @@ def _rows(ranking: Rankings, rows: slice) -> Rankings:
 # ---------------------------------------------------------------- the report
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@each("model", ["ridge", "xgboost", "ndcg"])
 def test_report_says_what_was_compared(trained: dict[str, FusionReport], model: str) -> None:
     made = trained[model]
     names = [row.name for row in made.rows]
@@ -161,7 +162,7 @@ def test_training_twice_gives_the_same(kb: KnowledgeBase, exam: Exam, trained: d
     assert again.hyperparameters == trained["ndcg"].hyperparameters
 
 
-@pytest.mark.parametrize(("shift", "says"), [(0.2, "beats"), (-0.2, "wins"), (0.0, "statistically tied")])
+@each(("shift", "says"), [(0.2, "beats"), (-0.2, "wins"), (0.0, "statistically tied")])
 def test_verdict_recommends_static_unless_beaten(shift: float, says: str) -> None:
     rng = np.random.default_rng(1)
     static = rng.random(200)
@@ -210,7 +211,7 @@ def test_r_squared_written_out() -> None:
 # ---------------------------------------------------------------- in a pipeline
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@each("model", ["ridge", "xgboost", "ndcg"])
 def test_pipeline_gives_what_was_judged(
     model: str, kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport]
 ) -> None:
@@ -226,7 +227,7 @@ def test_pipeline_gives_what_was_judged(
     assert len(hits) == 10
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@each("model", ["ridge", "xgboost", "ndcg"])
 def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[str, FusionReport]) -> None:
     fuser = Learned(f"{model}-known-item")
     sides = [[row[side] for row in FUSER_ROWS] for side in (0, 1)]
@@ -236,7 +237,7 @@ def test_fuser_keeps_the_contract(model: str, kb: KnowledgeBase, trained: dict[s
     assert len(fuser.fuse_for([], [_rows(r, slice(0)) for r in rankings], 10, kb.services)) == 0
 
 
-@pytest.mark.parametrize("model", ["ridge", "xgboost", "ndcg"])
+@each("model", ["ridge", "xgboost", "ndcg"])
 def test_prediction_is_quick(
     model: str, kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport]
 ) -> None:
@@ -251,7 +252,7 @@ def test_prediction_is_quick(
     assert min(times) < 10
 
 
-@pytest.mark.parametrize(
+@each(
     ("pipeline", "says"),
     [
         ("tfidf + bm25", r"the retrievers are tfidf\(.*\) \+ bm25\(.*\), not bm25\(.*\) \+ tfidf"),
@@ -382,7 +383,7 @@ def test_ndcg_is_not_below_static_where_it_was_chosen(fitted: Callable[[str], Fi
     assert fitted("ndcg").metrics["expected_gain"] >= 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "says"),
     [
         ({"model": "forest"}, r"no model 'forest'\. .*Choices: mlp, ndcg, ridge, xgboost"),
@@ -403,7 +404,7 @@ def test_too_few_questions_are_refused(kb: KnowledgeBase, exam: Exam) -> None:
         train_fusion(kb, Exam("few", exam.queries[:59]), "ridge", PAIR)
 
 
-@pytest.mark.parametrize(("model", "package"), [("xgboost", "xgboost"), ("ndcg", "xgboost"), ("ridge", "sklearn")])
+@each(("model", "package"), [("xgboost", "xgboost"), ("ndcg", "xgboost"), ("ridge", "sklearn")])
 def test_missing_package_gives_the_line_to_install(
     kb: KnowledgeBase, exam: Exam, monkeypatch: pytest.MonkeyPatch, model: str, package: str
 ) -> None:
@@ -483,7 +484,7 @@ def test_weights_command(kb: KnowledgeBase) -> None:
     assert surefind(*call, "--json", kb=kb.folder).json["norm"] in ("floor", "minmax")
 
 
-@pytest.mark.parametrize("options", [["--exam", "nonesuch"], ["--exam", "known-item", "--measure", "T1EM"]])
+@each("options", [["--exam", "nonesuch"], ["--exam", "known-item", "--measure", "T1EM"]])
 def test_command_errors_are_one_sentence(kb: KnowledgeBase, options: list[str]) -> None:
     ran = surefind("train", "fusion", *options, kb=kb.folder)
     assert ran.code == 2
@@ -548,7 +549,7 @@ def test_bench_asks_a_model_only_what_it_did_not_learn_from(
     assert len(drawn.alphas) == len(asked)
 
 
-@pytest.mark.parametrize(("model", "features"), [("xgboost", 25), ("ndcg", 37)])
+@each(("model", "features"), [("xgboost", 25), ("ndcg", 37)])
 def test_predicted_and_oracle_alphas_are_kept_for_the_report(
     kb: KnowledgeBase, material: Material, trained: dict[str, FusionReport], model: str, features: int
 ) -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cases import each
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("safetensors")
 
@@ -196,7 +198,7 @@ def examples(ranks: bool) -> list[TokenRows]:
     return made
 
 
-@pytest.mark.parametrize(
+@each(
     ("ranks", "loss"),
     [(False, "multiple-negatives"), (False, "triplet"), (False, "margin-mse"), (True, "multiple-negatives")],
 )
@@ -281,7 +283,7 @@ def test_checkpoint_of_something_else_is_left_alone(tmp_path: Path) -> None:
     assert first_step(tmp_path / "c.pt", seed=9) == 0  # other weights to start from
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text"])
+@each("damage", ["cut", "flipped", "empty", "text"])
 def test_damaged_checkpoint_is_begun_again(tmp_path: Path, damage: str) -> None:
     """One byte of the weights is enough: torch itself would load it."""
     path = tmp_path / "c.pt"

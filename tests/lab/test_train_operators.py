@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import surefind_models
 
+from cases import each
+
 onnx = pytest.importorskip("onnx")
 import onnxruntime  # noqa: E402
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info  # noqa: E402
@@ -85,7 +87,7 @@ def test_norm_without_a_bias_is_left(tmp_path: Path) -> None:
     assert operators(file) == {"SkipLayerNormalization": 1, "Add": 1, "Gelu": 1}
 
 
-@pytest.mark.parametrize(("name", "layers"), [("arctic", 12), ("careful", 12), ("minilm", 6), ("reranker", 6)])
+@each(("name", "layers"), [("arctic", 12), ("careful", 12), ("minilm", 6), ("reranker", 6)])
 def test_session_of_a_bundled_model_runs_the_faster_operators(name: str, layers: int, tmp_path: Path) -> None:
     """A session fuses operators, too. It must not bring the slow ones back, and must add biases within the products."""
     options = onnxruntime.SessionOptions()

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cases import each
 from exam_helpers import query
 from helpers import Home
 from surefind import Access
@@ -68,7 +69,7 @@ def test_heading_is_not_in_the_passage_it_stands_for() -> None:
     assert found == {"Filing deadline rules": BODY, "Opening the vault": OTHER}
 
 
-@pytest.mark.parametrize("line", ["## Filing deadline rules", "Filing deadline rules", "**Filing deadline rules**"])
+@each("line", ["## Filing deadline rules", "Filing deadline rules", "**Filing deadline rules**"])
 def test_heading_goes_in_any_of_its_forms(line: str) -> None:
     assert without_heading(f"{line}\n\n{BODY}", "Filing deadline rules") == BODY
 
@@ -114,7 +115,7 @@ def test_negatives_come_from_other_documents(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what is asked for
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "words"),
     [
         ({"sources": ("tea leaves",)}, "no source of pairs called 'tea leaves'"),
