@@ -1,11 +1,12 @@
-"""Starts every program that Surefind starts, in a process that notes Python code after a fork: `forkless.py NOTE HOW`.
+"""Starts every program that Surefind starts, in a process that notes Python code after a fork: `forkless.py NOTE`.
 
-`NOTE` is a file that a callback of `os.register_at_fork` writes to: Python code ran between a fork and its exec. `HOW`
-is what is started. A fork writes to it too, so that the test can fail."""
+`NOTE` is a file that a callback of `os.register_at_fork` writes to: Python code ran between a fork and its exec. It
+gets the name of what was started; the last line names all. A fork writes to it too, so that the test can fail."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -100,6 +101,16 @@ WAYS = {
 
 if __name__ == "__main__":
     note = Path(sys.argv[1])
-    os.register_at_fork(after_in_child=lambda: note.write_text("Python code ran after a fork"))
+    started: list[str] = []
+
+    def write(line: str) -> None:
+        with note.open("a") as file:
+            file.write(f"{line}\n")
+
+    os.register_at_fork(after_in_child=lambda: write(started[-1]))
     assert subprocess  # the callback is not called by what `subprocess` starts
-    WAYS[sys.argv[2]]()
+    for name, start in WAYS.items():
+        started.append(name)
+        with contextlib.suppress(ModuleNotFoundError):  # uvloop
+            start()
+    write(" ".join(started))

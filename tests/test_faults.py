@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 FAULTS = Path(__file__).parent.parent / "benchmarks" / "faults"
 
 PLANTED = """
@@ -48,8 +50,9 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600, env=environment)
 
 
-def test_fuzzer_runs_every_target() -> None:
-    done = python(str(FAULTS / "fuzz.py"), "--cases", "60", "--seed", "5")
+@pytest.mark.parametrize("cases", [20, pytest.param(200, marks=pytest.mark.long)])
+def test_fuzzer_runs_every_target(cases: int) -> None:
+    done = python(str(FAULTS / "fuzz.py"), "--cases", str(cases), "--seed", "5")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings in" in done.stdout.splitlines()[-1]
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import mostly_long
+
 PROGRAM = Path(__file__).with_name("full_disk.py")
 NO_MOUNT = 77
 SAID = {
@@ -19,7 +21,7 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("kind", SAID)
+@pytest.mark.parametrize("kind", mostly_long(SAID, 1))
 def test_server_says_what_is_wrong_with_its_disk(tmp_path: Path, kind: str) -> None:
     if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("mount"):
         pytest.skip("only root can mount a disk")

@@ -67,29 +67,28 @@ def _everything(bank: Bank, who: str, job: str, report: str) -> dict[str, str]:
     return {path: bank.ask(who, "GET", path).text for path in paths}
 
 
-@pytest.mark.parametrize("how", ["restricted", "removed"])
-def test_what_is_no_longer_readable_is_no_longer_quoted(bank: Bank, how: str) -> None:
+def test_what_is_no_longer_readable_is_no_longer_quoted(bank: Bank) -> None:
+    """One document is restricted, and another is removed."""
     job = _job(bank, "ada", kind="bench", exam="staff")
     (row,) = bank.ask("ada", "GET", "/v1/reports").json()["reports"]
-    assert "animal3" in _everything(bank, "ada", job, row["id"])[f"/v1/reports/{row['id']}"]
-    if how == "restricted":
-        bank.home.write(
-            "docs/animal3.md", "---\nacl: [hr]\n---\n# Title of animal3\n\nThe cutoff of animal3 is 3 pm.\n"
-        )
-    else:
-        (bank.home.folder / "docs/animal3.md").unlink()
+    quoted = _everything(bank, "ada", job, row["id"])[f"/v1/reports/{row['id']}"]
+    assert "animal3" in quoted and "animal4" in quoted
+    bank.home.write("docs/animal3.md", "---\nacl: [hr]\n---\n# Title of animal3\n\nThe cutoff of animal3 is 3 pm.\n")
+    (bank.home.folder / "docs/animal4.md").unlink()
     _job(bank, "boss", kind="sync")
     for _ in range(200):
-        if bank.ask("ada", "GET", "/v1/documents/animal3.md").status_code == 404:
+        if all(bank.ask("ada", "GET", f"/v1/documents/animal{n}.md").status_code == 404 for n in (3, 4)):
             break
         time.sleep(0.05)
     told = _everything(bank, "ada", job, row["id"])
-    assert not [path for path, text in told.items() if "animal3" in text]
+    assert not [path for path, text in told.items() if "animal3" in text or "animal4" in text]
     shown = json.loads(told[f"/v1/reports/{row['id']}"])
-    assert {f"when is the cutoff of animal{n}?" for n in range(6) if n != 3} == {*shown["query_texts"]} - {""}
-    assert len(shown["queries"]) == 5 and shown["rows"][0]["measures"]
+    assert {f"when is the cutoff of animal{n}?" for n in (0, 1, 2, 5)} == {*shown["query_texts"]} - {""}
+    assert len(shown["queries"]) == 4 and shown["rows"][0]["measures"]
     whole = bank.ask("boss", "GET", f"/v1/reports/{row['id']}").json()
-    assert "animal3" in json.dumps(whole["queries"]), "the owner reads what was measured"
+    assert "animal3" in json.dumps(whole["queries"]) and "animal4" in json.dumps(whole["queries"]), (
+        "the owner reads what was measured"
+    )
 
 
 def _question(key: str, text: str, gold: QuotedGold) -> SampledQuestion:
