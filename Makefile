@@ -61,12 +61,15 @@ lint: $(DEV)
 types: $(DEV)
 	$(BIN)/mypy
 
-# Kernels and modules are compiled once here. Otherwise each process of the tests would compile them. All files are
-# collected, and so compiled, but only some tests run.
-COMPILING := test_contracts and (retriever or fuser) or test_a_scan_without_kernels or test_rich_of_a_batch
-COMPILING += or test_trees_predict or test_lcs_of_a_text
+# Kernels are compiled once here. Otherwise each process of the tests would compile them. The files are named, because
+# to collect all of them takes longer than these tests.
+KERNELS := engine/test_contracts.py::test_retriever engine/test_contracts.py::test_fuser
+KERNELS += engine/test_retrieve.py::test_a_scan_without_kernels_gives_the_same_bits
+KERNELS += lab/test_measure_spans.py::test_lcs_of_a_text_with_itself_is_its_length
+KERNELS += lab/test_train_features.py::test_rich_of_a_batch_is_that_of_each_query_alone
+KERNELS += lab/test_train_features.py::test_trees_predict_what_xgboost_predicts
 compiled: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet -k '$(COMPILING)'
+	OMP_NUM_THREADS=1 $(BIN)/pytest --quiet $(addprefix tests/,$(KERNELS))
 
 # WING=lab runs the tests of one wing, FILES='tests/lab/test_tune*.py' those of some files.
 unit: $(DEV)

@@ -44,6 +44,7 @@ USED_AGAIN = {"SurefindRetriever"}
 NEEDS_TORCH = {"surefind.lab.train.network", "surefind.lab.train.export"}
 
 
+@cache
 def modules() -> dict[str, Path]:
     """Every module by its name."""
     return {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
@@ -64,6 +65,7 @@ def wing(name: str) -> str:
     return AT_HOME.get(first, first)
 
 
+@cache
 def room(name: str) -> str:
     """`engine.store` for all that stands in that folder; `kb` and `doors` for what stands in no folder of theirs."""
     parts = name.split(".")
@@ -86,8 +88,13 @@ def dependencies(types_too: bool = True) -> dict[str, set[str]]:
     return imports
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def _targets(path: Path, types_too: bool) -> Iterator[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = tree_of(path)
     typing_only = {
         id(inner)
         for node in ast.walk(tree)
@@ -211,7 +218,7 @@ def test_plain_import_loads_not_even_numpy() -> None:
 def test_class_name_is_used_once() -> None:
     homes: dict[str, list[str]] = {}
     for path in modules().values():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.ClassDef):
                 homes.setdefault(node.name, []).append(f"{path.relative_to(ROOT)}:{node.lineno}")
     twice = {name: places for name, places in homes.items() if len(places) > 1 and name not in USED_AGAIN}

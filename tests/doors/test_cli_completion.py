@@ -51,7 +51,7 @@ def bash(line: str, cwd: Path) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "choices"),
     [
         ("surefind ex", ["exam"]),

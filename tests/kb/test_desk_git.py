@@ -105,7 +105,7 @@ def _files(folder: Path) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("document", CONFIGURATION)
+@each("document", CONFIGURATION)
 def test_draft_cannot_have_the_name_of_configuration(own: Home, document: str) -> None:
     before = _files(own.folder)
     with own.open() as kb:
@@ -119,7 +119,7 @@ def _tree(folder: Path, below: list[Path] | None = None, formats: tuple[str, ...
     return WorkingTree(folder, below or [folder], formats, FileLimits())
 
 
-@pytest.mark.parametrize("document", CONFIGURATION)
+@each("document", CONFIGURATION)
 def test_draft_that_has_such_a_name_already_is_neither_published_nor_written(own: Home, document: str) -> None:
     """Earlier releases took them, and somebody may have approved them."""
     before = _files(own.folder)
@@ -135,7 +135,7 @@ def test_draft_that_has_such_a_name_already_is_neither_published_nor_written(own
     assert not (own.folder / ".surefind" / "keys.json").exists()
 
 
-@pytest.mark.parametrize("document", [*OTHER_FORMATS, *READ_BY_PROGRAMS])
+@each("document", [*OTHER_FORMATS, *READ_BY_PROGRAMS])
 def test_only_formats_of_documents_are_written_and_nothing_that_programs_read(own: Home, document: str) -> None:
     """Such a document is published; only its file is not written."""
     before = _files(own.folder)
@@ -147,13 +147,13 @@ def test_only_formats_of_documents_are_written_and_nothing_that_programs_read(ow
     assert _files(own.folder) == before
 
 
-@pytest.mark.parametrize("document", [*OTHER_FORMATS, *READ_BY_PROGRAMS, "package\u200b.json", "docs/.cursorrules"])
+@each("document", [*OTHER_FORMATS, *READ_BY_PROGRAMS, "package\u200b.json", "docs/.cursorrules"])
 def test_what_programs_read_is_never_committed(own: Home, document: str) -> None:
     with pytest.raises(SourceError, match=r"is not written to a git repository|cannot be called"):
         _tree(own.folder).commit(document, f"x{Path(document).suffix}", b"x", "eve", "x")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "document"),
     [("pay.md", "CMakePresets.json"), ("pay.md", "page.html"), ("x.html", "pay.md"), ("x.md", "a.txt")],
 )
@@ -167,7 +167,7 @@ def test_the_format_that_was_reviewed_is_the_one_that_is_written(own: Home, name
     assert _files(own.folder) == before
 
 
-@pytest.mark.parametrize("ending", ["md", ".py", ".sh", "", ".MD", "./x", ".md/x", "*"])
+@each("ending", ["md", ".py", ".sh", "", ".MD", "./x", ".md/x", "*"])
 def test_formats_of_the_settings_are_endings_of_documents(own: Home, ending: str) -> None:
     own.configure(f'{WORDS}\n[desk]\nformats = ["{ending}"]\n')
     with pytest.raises(ConfigError, match=r"formats must be endings of documents, such as \.md"):

@@ -88,8 +88,8 @@ def _by_command(home: Home, document: str) -> None:
 DOORS: dict[str, Propose] = {"python": _by_python, "file": _by_file, "agent": _by_an_agent}
 
 
-@pytest.mark.parametrize("document", [name for name in SPELLINGS if name])
-@pytest.mark.parametrize("door", DOORS)
+@each("document", [name for name in SPELLINGS if name])
+@each("door", DOORS)
 def test_other_spelling_is_refused(office: Home, door: str, document: str) -> None:
     if door == "agent" and document.strip() in (HIDDEN, ""):
         return  # blanks around what an agent writes are not part of it
@@ -99,14 +99,14 @@ def test_other_spelling_is_refused(office: Home, door: str, document: str) -> No
         assert kb.desk.waiting() == []
 
 
-@pytest.mark.parametrize("document", ["./payroll/pay.md", "payroll//pay.md", "payroll/pay.md\u200b", "PAYROLL/pay.md"])
+@each("document", ["./payroll/pay.md", "payroll//pay.md", "payroll/pay.md\u200b", "PAYROLL/pay.md"])
 def test_command_refuses_it_in_one_sentence(office: Home, document: str) -> None:
     with pytest.raises(SourceError, match=r"cannot be called|looks like the name of another document"):
         _by_command(office, document)
 
 
-@pytest.mark.parametrize("document", ALIKE)
-@pytest.mark.parametrize("door", DOORS)
+@each("document", ALIKE)
+@each("door", DOORS)
 def test_name_that_looks_like_another_is_refused(office: Home, door: str, document: str) -> None:
     with pytest.raises(SourceError, match="looks like the name of another document") as refused:
         DOORS[door](office, document)
@@ -129,7 +129,7 @@ def test_look_alike_of_a_retired_document_is_refused(office: Home) -> None:
         kb.drafts.publish(kb.drafts.add_bytes("x.md", b"It is open again.", "open.md").number)
 
 
-@pytest.mark.parametrize("document", [*SPELLINGS[:20], *ALIKE])
+@each("document", [*SPELLINGS[:20], *ALIKE])
 def test_old_draft_with_such_a_name_is_not_published(office: Home, document: str) -> None:
     with office.open() as kb:
         content = Content("x.md", b"Taken over.", "Taken over.", "", (), 11)
@@ -146,14 +146,14 @@ def test_of_two_drafts_that_look_alike_one_is_published(office: Home) -> None:
             kb.drafts.publish(second)
 
 
-@pytest.mark.parametrize("document", OTHERS)
+@each("document", OTHERS)
 def test_ordinary_names_are_taken(office: Home, document: str) -> None:
     with office.open() as kb:
         kb.drafts.publish(kb.drafts.add_bytes("x.md", b"The numbat.", document).number)
         assert document in [one.id for one in kb.documents(Access.of())]
 
 
-@pytest.mark.parametrize("document", [name for name in SPELLINGS if name])
+@each("document", [name for name in SPELLINGS if name])
 def test_nothing_is_read_or_retired_by_another_spelling(office: Home, document: str) -> None:
     with office.open() as kb:
         with pytest.raises(UsageError, match="cannot be called"):
@@ -164,7 +164,7 @@ def test_nothing_is_read_or_retired_by_another_spelling(office: Home, document: 
             kb.retire(document)
 
 
-@pytest.mark.parametrize("document", ALIKE)
+@each("document", ALIKE)
 def test_nothing_is_read_by_a_look_alike(office: Home, document: str) -> None:
     with office.open() as kb, pytest.raises(NotFoundError):
         kb.reader().document(document, Access.owner())

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from cases import each
+from cases import each, mostly_long
 from llm_server import LLMServer, serving
 from scripted_models import SCRIPTED, scripted
 from surefind.base.access import Access
@@ -96,7 +96,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory, remembered_models: None) ->
         yield Sample(kb, llm)
 
 
-@each("step", STEPS)
+@pytest.mark.parametrize("step", mostly_long(STEPS, 4))
 def test_no_search_gets_significantly_worse(sample: Sample, step: str) -> None:
     found = {model: sample.change(step, model) for model in SCRIPTED}
     worse = {model: (mean, p) for model, (mean, p) in found.items() if (mean < 0 and p < ALPHA) or mean < MOST}
