@@ -36,8 +36,6 @@ QUESTIONS = 35
 HYBRID = "bm25 + dense >> convex(alpha=0.5)"
 STEPS = {
     "llm_listwise": (HYBRID, f"{HYBRID} >> llm_listwise(model=MODEL, top=20, keep=10)"),
-    "slidegar": (HYBRID, f"{HYBRID} >> slidegar(model=MODEL, top=15, window=10, step=5)"),
-    "agentic": (HYBRID, f"{HYBRID} >> agentic(model=MODEL, steps=2)"),
     "hyde": ("dense", "hyde(retriever=dense, model=MODEL)"),
     "hyde of words": ("bm25", "hyde(retriever=bm25, model=MODEL)"),
     "multi_query": ("dense", "multi_query(retriever=dense, model=MODEL)"),
@@ -45,6 +43,8 @@ STEPS = {
     "llm_weights": (HYBRID, "bm25 + dense >> llm_weights(model=MODEL)"),
     "graph_local": ("graph_local", "graph_local(entities=llm, llm=MODEL)"),
     "llm_weights by query": (HYBRID, "bm25 + dense >> llm_weights(model=MODEL, mode=query)"),
+    "slidegar": (HYBRID, f"{HYBRID} >> slidegar(model=MODEL, top=15, window=10, step=5)"),
+    "agentic": (HYBRID, f"{HYBRID} >> agentic(model=MODEL, steps=2)"),
 }
 
 ALPHA = 0.05 / (len(STEPS) * len(SCRIPTED))
