@@ -90,19 +90,19 @@ def test_unknown_stage_lists_every_stage_of_its_kind(kind: str) -> None:
         assert name in str(caught.value)
 
 
-def test_unknown_stage_suggests_the_likely_one() -> None:
-    with pytest.raises(SpecError, match=r"Did you mean bm25\?"):
-        make("retrieve", "bm52")
-
-
-def test_unknown_parameter_lists_the_parameters() -> None:
-    with pytest.raises(SpecError, match=r"bm25 has no parameter 'k2'\. Choices: analyzer, b, k1\."):
-        make("retrieve", "bm25(k2=1)")
-
-
-def test_parameter_of_a_stage_that_has_none_is_refused() -> None:
-    with pytest.raises(SpecError, match=r"whole has no parameter 'tokens'\. Choices: none\."):
-        make("chunk", "whole(tokens=5)")
+@each(
+    ("kind", "text", "words"),
+    [
+        ("retrieve", "bm52", r"Did you mean bm25\?"),
+        ("retrieve", "bm25(k2=1)", r"bm25 has no parameter 'k2'\. Choices: analyzer, b, k1\."),
+        ("chunk", "whole(tokens=5)", r"whole has no parameter 'tokens'\. Choices: none\."),
+        ("embed", "broken", r"The plugin 'broken' \(toy_stages:NoSuchClass\) cannot be loaded"),
+    ],
+)
+@pytest.mark.usefixtures("toys")
+def test_what_does_not_exist_is_answered_with_what_does(kind: str, text: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        make(kind, text)
 
 
 @each(
@@ -254,12 +254,6 @@ def test_plugin_is_listed_beside_the_built_ins() -> None:
 def test_plugin_is_made_from_its_spec() -> None:
     assert str(make("rerank", "shared_words")) == "shared_words"
     assert make("retrieve", "labelled(label=x, b=0)").label == "x"
-
-
-@pytest.mark.usefixtures("toys")
-def test_plugin_that_cannot_be_loaded_names_itself() -> None:
-    with pytest.raises(SpecError, match=r"The plugin 'broken' \(toy_stages:NoSuchClass\) cannot be loaded"):
-        make("embed", "broken")
 
 
 @pytest.mark.usefixtures("toys")

@@ -42,38 +42,19 @@ def names(*texts: str) -> list[str]:
 # ---------------------------------------------------------------- grids
 
 
-def test_list_of_numbers_for_a_number_is_a_grid() -> None:
-    assert expand("bm25 + dense >> convex(alpha=[0.1, 0.3])") == [
-        "bm25 + dense >> convex(alpha=0.1)",
-        "bm25 + dense >> convex(alpha=0.3)",
-    ]
-
-
-def test_list_for_a_list_is_one_value() -> None:
-    assert len(expand("bm25 + dense >> rrf(k=60, weights=[1, 2])")) == 1
-
-
-def test_list_of_lists_for_a_list_is_a_grid() -> None:
-    assert expand("bm25 + dense >> rrf(weights=[[1, 2], [2, 1]])") == [
-        "bm25 + dense >> rrf(weights=[1, 2])",
-        "bm25 + dense >> rrf(weights=[2, 1])",
-    ]
-
-
-def test_several_lists_are_crossed() -> None:
+def test_list_of_values_is_a_grid_and_lists_are_crossed() -> None:
+    assert expand("bm25") == ["bm25"]
+    pair = "bm25 + dense >> "
+    assert expand(f"{pair}convex(alpha=[0.1, 0.3])") == [f"{pair}convex(alpha=0.1)", f"{pair}convex(alpha=0.3)"]
+    weighted = [f"{pair}rrf(weights=[1, 2])", f"{pair}rrf(weights=[2, 1])"]
+    assert expand(f"{pair}rrf(weights=[[1, 2], [2, 1]])") == weighted
+    assert len(expand("bm25 + dense >> rrf(k=60, weights=[1, 2])")) == 1, "a list for a list is one value"
     assert len(expand("bm25(k1=[0.9, 1.2, 1.5], b=[0.4, 0.75])")) == 6
-
-
-def test_lists_of_several_stages_are_crossed() -> None:
-    assert len(expand("bm25(k1=[0.9, 1.2]) + dense >> rrf(k=[10, 60])")) == 4
+    assert len(expand("bm25(k1=[0.9, 1.2]) + dense >> rrf(k=[10, 60])")) == 4, "lists of several stages"
 
 
 def test_grid_keeps_the_depth() -> None:
     assert [Pipeline.parse(text).depth for text in expand("bm25(b=[0.1, 0.2]) @50")] == [50, 50]
-
-
-def test_text_without_lists_is_itself() -> None:
-    assert expand("bm25") == ["bm25"]
 
 
 # ---------------------------------------------------------------- contenders

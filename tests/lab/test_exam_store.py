@@ -79,17 +79,11 @@ def test_unknown_exam_among_none_says_how_to_write_one(store: ExamStore) -> None
         store.load("mine")
 
 
-@pytest.mark.parametrize("version", ["7", "x", "-1"])
-def test_unknown_version_lists_the_versions(store: ExamStore, version: str) -> None:
+def test_unknown_version_lists_the_versions(store: ExamStore) -> None:
     store.save(ONE)
-    with pytest.raises(ExamError, match=r"has no version .*; versions: 1\."):
-        store.load(f"mine@{version}")
-
-
-def test_version_0_does_not_exist(store: ExamStore) -> None:
-    store.save(ONE)
-    with pytest.raises(ExamError, match="has no version 0"):
-        store.load("mine@0")
+    for version in ("7", "x", "-1", "0"):
+        with pytest.raises(ExamError, match=rf"has no version .*{version}.*; versions: 1\."):
+            store.load(f"mine@{version}")
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a b", ".hidden", "a/b", "a@2"])

@@ -49,19 +49,15 @@ def test_unknown_measure_lists_all_there_are(name: str) -> None:
         parse_measure(name)
 
 
-def test_near_miss_is_guessed() -> None:
-    with pytest.raises(SpecError, match=r"Did you mean nDCG@10\?"):
-        parse_measure("nDCG")
-
-
-def test_unknown_level_lists_the_levels() -> None:
-    with pytest.raises(SpecError, match=r"no level 'passage'\. Choices: chunk, document, span\."):
-        parse_measure("R@5:passage")
-
-
-def test_level_of_a_gold_span_measure_is_refused() -> None:
-    with pytest.raises(SpecError, match="level"):
-        parse_measure("BC@3:chunk")
+def test_wrong_measure_or_level_is_answered_with_the_right_ones() -> None:
+    wrong = {
+        "nDCG": r"Did you mean nDCG@10\?",
+        "R@5:passage": r"no level 'passage'\. Choices: chunk, document, span\.",
+        "BC@3:chunk": "level",  # a gold-span measure has none
+    }
+    for name, words in wrong.items():
+        with pytest.raises(SpecError, match=words):
+            parse_measure(name)
 
 
 def test_there_are_eleven_gold_span_measures() -> None:
