@@ -103,7 +103,7 @@ def asked(kb: KnowledgeBase, kind: Kind, exam: Exam, others: dict[str, list[str]
         read = [ask(kb, pipeline, some, where, "read")[1][:, -len(READ_SIGNALS) :]] if kind == "both" else []
         return np.concatenate([quick, *read], axis=1)
 
-    run = pipeline.run(queries, 1, view, kb.services, OWNER)
+    run = pipeline.run(queries, 1, kb.reader().reading(OWNER))
     firsts = [view.passages(run.rankings.row(number)[0][:1].tolist(), OWNER) for number in range(len(queries))]
     right = [bool(one) and one[0].chunk.document in gold[query.id] for one, query in zip(firsts, queries, strict=True)]
     found = {f"{kind}/there": signals(queries), f"{kind}/right": np.array(right)}

@@ -116,7 +116,7 @@ def _added(kb: KnowledgeBase, texts: list[str], pipeline: Pipeline, static: Pipe
         spent = []
         for one in (static, pipeline, static, pipeline):
             started = time.perf_counter()
-            one.join(query, found, view, kb.services, OWNER)
+            one.join(query, found, kb.reader().reading(OWNER))
             spent.append((time.perf_counter() - started) * 1000)
         times.append(spent[3] - spent[2])
     return float(np.median(times)), float(np.percentile(times, 95))

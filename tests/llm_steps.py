@@ -12,7 +12,7 @@ from surefind.base.access import Access
 from surefind.base.protocols import Services
 from surefind.base.types import BoolArray, Chunk, Mask, Query
 from surefind.engine.llm.address import LLMSettings
-from surefind.engine.search.pipeline import Pipeline, Run
+from surefind.engine.search.pipeline import Pipeline, Reading, Run
 from surefind.engine.services import LocalServices
 
 BLOCK = re.compile(r"<(\w+)(?: (\d+))? ([0-9a-f]{12})>\n(.*?)\n</\1(?: \2)? \3>", re.DOTALL)
@@ -46,7 +46,7 @@ def run(
 ) -> Run:
     """A pipeline over chunks in memory."""
     view = MemoryView(chunks, services, Mask(allow))
-    return Pipeline.parse(text).run([Query(q) for q in queries], k, view, services, Access.owner())
+    return Pipeline.parse(text).run([Query(q) for q in queries], k, Reading(view, services, Access.owner()))
 
 
 def ordinals(run: Run, row: int = 0) -> list[int]:

@@ -19,6 +19,7 @@ from surefind import KnowledgeBase
 from surefind.base.access import Access, Filter, PathRule
 from surefind.base.errors import ConfigError, UsageError
 from surefind.base.types import Query
+from surefind.engine.search.pipeline import Reading
 from surefind.engine.store.columns import Columns
 
 SETTINGS = """
@@ -250,7 +251,7 @@ def test_searches_of_a_reranker_score_graphs_without_documents_that_the_caller_m
         monkeypatch.setattr(
             GraphIndex, "_scores", lambda self, r, q, allow: masks.append(allow.key) or real(self, r, q, allow)
         )
-        source = PipelinePassages(pipeline, view, kb.services, Access.public())
+        source = PipelinePassages(pipeline, Reading(view, kb.services, Access.public()))
         found = source.search([Query("Dana Whitfield Oak Street")], 20)
         documents = {chunk.document for chunk in source[found.row(0)[0].tolist()]}
         view.score(pipeline.retrieve[1], [Query("Dana")], found.ids, Access.public())

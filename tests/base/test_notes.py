@@ -16,7 +16,7 @@ from surefind.base.running.notes import collecting, note, spend
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk, Query, Rankings
 from surefind.engine.retrieve.bm25 import BM25
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, Reading
 from surefind.engine.services import LocalServices
 
 CHUNKS = [Chunk("a.md", 0, 4, "cash"), Chunk("b.md", 0, 11, "cash report")]
@@ -47,7 +47,9 @@ def test_each_stage_has_its_own_notes_and_costs() -> None:
     retriever = BM25()
     stages = Talking("first", 0.25), Talking("second", 0.5, fails=True), Talking("third")
     pipeline = Pipeline((retriever,), None, stages)
-    run = pipeline.run([Query("cash")], 2, MemoryView(CHUNKS, LocalServices()), LocalServices(), Access.owner())
+    run = pipeline.run(
+        [Query("cash")], 2, Reading(MemoryView(CHUNKS, LocalServices()), LocalServices(), Access.owner())
+    )
     found = [(entry.note, entry.calls, entry.dollars) for entry in run.trace]
     assert found == [
         ("", 0, 0.0),

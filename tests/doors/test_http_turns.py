@@ -38,7 +38,7 @@ from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.services import LocalServices
 from surefind.engine.write import children
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 from surefind.kb import KnowledgeBase
 from surefind.kb.drafts import difference as desk_difference
 from surefind.kb.drafts import difference as differences
@@ -168,7 +168,7 @@ Make = Callable[[Server, pytest.MonkeyPatch, Slow], tuple[str, str, str]]
 
 
 def upload(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str, str, str]:
-    patch.setattr(Reading, "read", slow)
+    patch.setattr(FilePreparer, "read", slow)
     return "mallory", "POST", "/v1/documents?name=a.md"
 
 

@@ -16,7 +16,7 @@ from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.write.children import spares
 from surefind.engine.write.layout import Layout
-from surefind.engine.write.reading import Reading, batches
+from surefind.engine.write.reading import FilePreparer, batches
 
 WHOLE = WORDS + '[index]\nchunk = "whole"\n'
 NAUGHTY = WORDS + '[index]\nchunk = "naughty"\n[sync]\nmax_seconds = {}\nmax_memory_mb = 400\n'
@@ -62,8 +62,8 @@ def test_document_that_the_new_chunker_cannot_cut_is_listed_and_costs_its_limit_
     assert (problem.path, problem.reason) == ("bad.md", reason)
     assert home.found("alpha") == ["good.md"]
     with monkeypatch.context() as without:
-        without.delattr(Reading, "read")
-        without.delattr(Reading, "cut")
+        without.delattr(FilePreparer, "read")
+        without.delattr(FilePreparer, "cut")
         assert home.sync().problems == [problem]
         with home.open() as kb:
             assert [(p.path, p.reason) for p in kb.status().problems] == [("bad.md", reason)]
@@ -140,7 +140,7 @@ def test_long_titles_and_table_headers_are_not_repeated_in_every_chunk(home: Hom
 def test_large_documents_travel_to_the_child_and_back() -> None:
     text = "\n\n".join(f"paragraph {i} é 中 \U0001f600" for i in range(20_000))
     document = Document("a", text)
-    with Reading(Readers(), FileLimits()) as reading:
+    with FilePreparer(Readers(), FileLimits()) as reading:
         apart = reading.cut(document, "markdown(tokens=250, min_tokens=50)")
     assert apart == Layout.read("markdown(tokens=250, min_tokens=50)").chunk.chunk(document, None)
 
@@ -153,7 +153,7 @@ def test_results_that_wait_are_limited_in_size() -> None:
         made.append(item)
         return item
 
-    with Reading(Readers(), FileLimits()) as reading:
+    with FilePreparer(Readers(), FileLimits()) as reading:
         results = reading.each(work, range(100), 100, lambda item: 10_000_000)
         for expected in range(100):
             assert next(results) == expected
@@ -183,5 +183,5 @@ def test_broken_pipe_of_a_spare_process_costs_nothing(home: Home) -> None:
 
 def test_documents_with_paths_of_this_machine_do_not_matter(tmp_path: Path) -> None:
     """A document is sent as text: cutting it needs no file."""
-    with Reading(Readers(), FileLimits()) as reading:
+    with FilePreparer(Readers(), FileLimits()) as reading:
         assert [c.text for c in reading.cut(Document("no/such/file.md", "alpha"), "whole")] == ["alpha"]

@@ -24,7 +24,7 @@ from surefind.engine.files import readers
 from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, scan
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 
 LAUGHS = (
     b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">'
@@ -60,12 +60,12 @@ BROKEN = {
 
 
 @pytest.fixture(scope="module")
-def reading() -> Iterator[Reading]:
-    with Reading(Readers(), FileLimits(seconds=20, unpacked_mb=6, members=50, nesting=2)) as made:
+def reading() -> Iterator[FilePreparer]:
+    with FilePreparer(Readers(), FileLimits(seconds=20, unpacked_mb=6, members=50, nesting=2)) as made:
         yield made
 
 
-def refusal(reading: Reading, path: Path, content: bytes) -> str:
+def refusal(reading: FilePreparer, path: Path, content: bytes) -> str:
     path.write_bytes(content)
     reader = reading.find(path.name)
     assert reader is not None
@@ -97,7 +97,7 @@ def test_file_that_failed_is_not_tried_again_until_it_or_its_reader_changes(
     home.write("docs/good.md", "alpha")
     first = home.sync("docs")
     with monkeypatch.context() as without:
-        without.delattr(Reading, "read")
+        without.delattr(FilePreparer, "read")
         assert home.sync().problems == first.problems and len(first.problems) == 1
     home.write("docs/a.json", '{"text": "beta"}', age=30)
     assert home.sync().problems == []
@@ -123,7 +123,7 @@ def test_other_limits_are_another_chance(home: Home) -> None:
     assert set(home.found("beta")) == {"a.zip/b.txt"}
 
 
-def test_encrypted_pdf_is_refused_as_such(reading: Reading, tmp_path: Path) -> None:
+def test_encrypted_pdf_is_refused_as_such(reading: FilePreparer, tmp_path: Path) -> None:
     def build(made: object) -> None:
         made.set_encryption(owner_password="o", user_password="u")
         real_files.policy(made)
@@ -155,7 +155,7 @@ def test_missing_extra_is_a_problem_of_the_file_with_the_install_line(
 # ---------------------------------------------------------------- the child
 
 
-def ask(reading: Reading, folder: Path, order: str) -> str:
+def ask(reading: FilePreparer, folder: Path, order: str) -> str:
     from toy_readers import Naughty
 
     (folder / "a.naughty").write_text(order)
@@ -170,12 +170,12 @@ def test_pdf_that_never_ends_is_given_up_once_and_the_rest_goes_on(home: Home, m
     (problem,) = home.sync("docs").problems
     assert problem.reason == "takes more than 3 s (max_seconds); reading was stopped"
     assert home.found("alpha") == ["b.json"]
-    monkeypatch.delattr(Reading, "read")
+    monkeypatch.delattr(FilePreparer, "read")
     assert [p.path for p in home.sync().problems] == ["a.pdf"]
 
 
 def test_file_that_hangs_is_given_up_in_time_and_the_next_is_read(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, FileLimits(seconds=3)) as reading:
+    with FilePreparer(naughty, FileLimits(seconds=3)) as reading:
         assert ask(reading, tmp_path, "fine").startswith("fine")
         started = time.perf_counter()
         with pytest.raises(SourceError, match=r"takes more than 3 s \(max_seconds\)"):
@@ -186,14 +186,14 @@ def test_file_that_hangs_is_given_up_in_time_and_the_next_is_read(naughty: Reade
 
 
 def test_file_that_eats_memory_is_stopped(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, FileLimits(seconds=20, memory_mb=600)) as reading:
+    with FilePreparer(naughty, FileLimits(seconds=20, memory_mb=600)) as reading:
         with pytest.raises(SourceError, match=r"needs more than 600 MB of memory to be read \(max_memory_mb\)"):
             ask(reading, tmp_path, "eat")
         assert ask(reading, tmp_path, "fine").startswith("fine")
 
 
 def test_second_try_in_a_new_process_has_only_the_time_that_is_left(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, FileLimits(seconds=3.5)) as reading:
+    with FilePreparer(naughty, FileLimits(seconds=3.5)) as reading:
         with pytest.raises(SourceError, match=r"its reader crashed \(SIGABRT\)"):
             ask(reading, tmp_path, "late")
         ask(reading, tmp_path, "fine")
@@ -204,7 +204,7 @@ def test_second_try_in_a_new_process_has_only_the_time_that_is_left(naughty: Rea
 
 
 def test_one_child_serves_many_files_and_what_it_prints_is_no_answer(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, FileLimits()) as reading:
+    with FilePreparer(naughty, FileLimits()) as reading:
         first = ask(reading, tmp_path, "chatter").split()[1]
         second = ask(reading, tmp_path, "chatter").split()[1]
         assert first == second != str(os.getpid())
@@ -215,7 +215,7 @@ def test_one_child_serves_many_files_and_what_it_prints_is_no_answer(naughty: Re
 
 
 def test_work_that_comes_in_steps_may_take_longer(naughty: Readers, tmp_path: Path) -> None:
-    with Reading(naughty, FileLimits(seconds=3)) as reading:
+    with FilePreparer(naughty, FileLimits(seconds=3)) as reading:
         ask(reading, tmp_path, "fine")
         assert ask(reading, tmp_path, "steps").startswith("steps")
 
@@ -240,18 +240,18 @@ def test_documents_folder_is_no_place_to_import_from(home: Home, monkeypatch: py
 # ---------------------------------------------------------------- archives
 
 
-def test_zip_bomb_by_ratio(reading: Reading, tmp_path: Path) -> None:
+def test_zip_bomb_by_ratio(reading: FilePreparer, tmp_path: Path) -> None:
     bomb = real_files.zipped({"a.txt": "0" * 2_000_000})
     assert len(bomb) < 10_000
     assert "like a zip bomb (max_ratio)" in refusal(reading, tmp_path / "a.zip", bomb)
 
 
-def test_zip_bomb_by_total(reading: Reading, tmp_path: Path) -> None:
+def test_zip_bomb_by_total(reading: FilePreparer, tmp_path: Path) -> None:
     bomb = real_files.zipped({f"{i}.txt": "0123456789" * 100_000 for i in range(7)}, zipfile.ZIP_STORED)
     assert refusal(reading, tmp_path / "a.zip", bomb) == "unpacks to more than 6 MB (max_unpacked_mb)"
 
 
-def test_zip_bomb_that_lies_about_its_sizes(reading: Reading, tmp_path: Path) -> None:
+def test_zip_bomb_that_lies_about_its_sizes(reading: FilePreparer, tmp_path: Path) -> None:
     made = bytearray(real_files.zipped({"a.txt": "0123456789" * 1_000_000}))
     for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
         at = made.index(mark) + offset
@@ -262,19 +262,19 @@ def test_zip_bomb_that_lies_about_its_sizes(reading: Reading, tmp_path: Path) ->
     assert taken.documents == [] and "Bad CRC-32" in taken.complaints[0][1]
 
 
-def test_zip_bomb_by_count(reading: Reading, tmp_path: Path) -> None:
+def test_zip_bomb_by_count(reading: FilePreparer, tmp_path: Path) -> None:
     bomb = real_files.zipped({f"{i}.txt": "x" for i in range(60)})
     assert refusal(reading, tmp_path / "a.zip", bomb) == "holds more than 50 files (max_members)"
 
 
-def test_zip_bomb_by_nesting(reading: Reading, tmp_path: Path) -> None:
+def test_zip_bomb_by_nesting(reading: FilePreparer, tmp_path: Path) -> None:
     bomb = real_files.zipped({"a.txt": "deep"})
     for _ in range(4):
         bomb = real_files.zipped({"a.zip": bomb, "b.txt": "x"})
     assert refusal(reading, tmp_path / "a.zip", bomb) == "nests archives more than 2 deep (max_nesting)"
 
 
-def test_zip_bomb_by_count_over_all_levels(reading: Reading, tmp_path: Path) -> None:
+def test_zip_bomb_by_count_over_all_levels(reading: FilePreparer, tmp_path: Path) -> None:
     inner = real_files.zipped({f"{i}.txt": "x" for i in range(20)})
     bomb = real_files.zipped({f"{i}.zip": inner for i in range(20)})
     assert refusal(reading, tmp_path / "a.zip", bomb) == "holds more than 50 files (max_members)"
@@ -305,7 +305,7 @@ def test_archive_reads_its_members_and_names_those_it_cannot(home: Home) -> None
     assert home.sync().problems == result.problems  # remembered without reading again
 
 
-def test_links_and_encrypted_members_of_an_archive_are_not_read(reading: Reading, tmp_path: Path) -> None:
+def test_links_and_encrypted_members_of_an_archive_are_not_read(reading: FilePreparer, tmp_path: Path) -> None:
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         link = zipfile.ZipInfo("link.md")
@@ -330,7 +330,7 @@ def test_links_and_encrypted_members_of_an_archive_are_not_read(reading: Reading
         ("a.pptx", real_files.pptx(), "ppt/slides/slide1.xml"),
     ],
 )
-def test_office_bombs(reading: Reading, tmp_path: Path, name: str, package: bytes, part: str) -> None:
+def test_office_bombs(reading: FilePreparer, tmp_path: Path, name: str, package: bytes, part: str) -> None:
     bomb = real_files.swapped(package, part, LAUGHS)
     assert "declares XML entities" in refusal(reading, tmp_path / name, bomb)
     wide = real_files.swapped(package, part, LAUGHS.decode().encode("utf-16"))
@@ -350,7 +350,7 @@ def test_file_of_500_mb_is_skipped(home: Home) -> None:
     assert problem.reason == "is larger than 50 MB (max_file_mb): 500 MB"
 
 
-def test_deeply_nested_json_and_html_are_refused_or_read(reading: Reading, tmp_path: Path) -> None:
+def test_deeply_nested_json_and_html_are_refused_or_read(reading: FilePreparer, tmp_path: Path) -> None:
     assert refusal(reading, tmp_path / "a.json", b"[" * 100_000 + b"]" * 100_000) == "is nested too deeply to be read"
     assert refusal(reading, tmp_path / "a.html", b"<div>" * 5_000 + b"x") == "nests its tags more than 300 deep"
     deep = json.dumps({"a": 1})

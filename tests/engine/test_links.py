@@ -18,7 +18,7 @@ from surefind.engine.files.opening import ReplacedError, held, read_bytes
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, Missed, scan
 from surefind.engine.write.intake import Intake
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 
 Follow = Literal["never", "inside", "anywhere"]
 
@@ -339,7 +339,7 @@ def pipe(home: Home) -> None:
 
 
 @pytest.mark.parametrize("swap", [link_to_secret, linked_folder, pipe])
-@pytest.mark.parametrize("before", [Intake, Reading])
+@pytest.mark.parametrize("before", [Intake, FilePreparer])
 def test_link_swapped_in_after_the_scan_is_not_read(
     home: Home, outside: Path, monkeypatch: pytest.MonkeyPatch, swap: Callable[[Home], None], before: type
 ) -> None:
@@ -364,16 +364,16 @@ def test_link_swapped_in_after_the_scan_is_not_read(
 def test_file_that_was_swapped_is_read_when_it_is_back(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     home.write("docs/own.md", "own")
     path = home.write("docs/sub/a.md", "alpha")
-    real = Reading.read
+    real = FilePreparer.read
 
-    def swapping(self: Reading, *given: object) -> object:
+    def swapping(self: FilePreparer, *given: object) -> object:
         if "a.md" in str(given[1]):
             path.rename(home.folder / "kept.md")
             os.mkfifo(path)
         return real(self, *given)  # type: ignore[arg-type]
 
     with monkeypatch.context() as patch:
-        patch.setattr(Reading, "read", swapping)
+        patch.setattr(FilePreparer, "read", swapping)
         assert len(home.sync("docs").problems) == 1
     path.unlink()
     (home.folder / "kept.md").rename(path)

@@ -24,7 +24,7 @@ from surefind.engine.store.connection import ConnectionPool
 from surefind.engine.write.children import spares
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 
 LAYOUT = "hierarchical(parent=200, child=40, overlap=0) + headings"
 FILES = sorted(EXAMPLE.rglob("*.md"))[:12]
@@ -47,7 +47,7 @@ def test_preparing_gives_the_same_each_time_and_survives_pickling_and_json(path:
 
 
 def test_child_process_prepares_what_this_one_does() -> None:
-    with Reading(Readers(), FileLimits()) as apart:
+    with FilePreparer(Readers(), FileLimits()) as apart:
         for path in FILES:
             found = apart.read(Readers().find("a.md"), path, path.name, LAYOUT)
             assert found == prepared(path)
@@ -57,7 +57,7 @@ def test_child_that_has_no_memory_for_the_request_says_so_too() -> None:
     """Not only reading a file needs memory: the request and the answer do, too."""
     request = PrepareTask("markdown", "a.md", "a" * 50_000_000).to_json()
     with (
-        Reading(Readers(), FileLimits(memory_mb=60)) as readers,
+        FilePreparer(Readers(), FileLimits(memory_mb=60)) as readers,
         pytest.raises(SourceError, match=r"^needs more than 60 MB of memory to be read \(max_memory_mb\)$"),
     ):
         readers.answer(request)
@@ -65,7 +65,7 @@ def test_child_that_has_no_memory_for_the_request_says_so_too() -> None:
 
 def test_every_core_prepares_markdown() -> None:
     """Two processes are alive while files are read, and results come in order."""
-    with Reading(Readers(), FileLimits()) as apart:
+    with FilePreparer(Readers(), FileLimits()) as apart:
         seen: set[int] = set()
 
         def read(path: Path) -> str:
@@ -86,7 +86,7 @@ def test_layouts_that_ask_a_service_are_cut_where_the_services_are() -> None:
 def test_no_file_is_read_inside_a_transaction(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     inside: list[bool] = []
     depth = threading.local()
-    real_transaction, real_read = Catalogue.transaction, Reading.read
+    real_transaction, real_read = Catalogue.transaction, FilePreparer.read
 
     class Marked:
         def __init__(self, context: object) -> None:
@@ -100,12 +100,12 @@ def test_no_file_is_read_inside_a_transaction(home: Home, monkeypatch: pytest.Mo
             depth.open = False
             return self.context.__exit__(*given)
 
-    def read(self: Reading, *given: object) -> Prepared:
+    def read(self: FilePreparer, *given: object) -> Prepared:
         inside.append(getattr(depth, "open", False))
         return real_read(self, *given)
 
     monkeypatch.setattr(Catalogue, "transaction", lambda self: Marked(real_transaction(self)))
-    monkeypatch.setattr(Reading, "read", read)
+    monkeypatch.setattr(FilePreparer, "read", read)
     home.write("docs/only.md", "alpha")  # one file is read by the thread that commits
     home.sync("docs")
     for i in range(5):

@@ -282,10 +282,10 @@ def test_json_says_that_nothing_answers(few: KnowledgeBase) -> None:
 @pytest.mark.usefixtures("toys")
 def test_reranker_changes_the_first_passage_and_not_the_margin(few: KnowledgeBase) -> None:
     query, owner = Query("cash drawer of the teller"), Access.owner()
-    view, found = few.reader().view, []
+    reading, found = few.reader().reading(owner), []
     for text in ("bm25 + dense >> rrf", "bm25 + dense >> rrf >> shared_words", "bm25 >> shared_words", "bm25"):
         pipeline = Pipeline.parse(text)
-        kind, values = signals_of(pipeline.run([query], 5, view, few.services, owner), [query], pipeline, view, owner)
+        kind, values = signals_of(pipeline.run([query], 5, reading), [query], pipeline, reading)
         found.append(dict(zip(NAMES[kind], values[0].tolist(), strict=True)))
     plain, reranked, alone, words = found
     assert plain["margin"] == reranked["margin"] and words["margin"] == alone["margin"]

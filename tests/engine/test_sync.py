@@ -16,20 +16,20 @@ from surefind.base.errors import NotBuiltError, SourceError
 from surefind.base.protocols import Reader
 from surefind.base.types import Document
 from surefind.engine.write.prepare import Prepared
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the files that are read from here on."""
     names: list[str] = []
-    read = Reading.read
+    read = FilePreparer.read
 
-    def counting(self: Reading, reader: Reader, path: Path, *more: str) -> Prepared:
+    def counting(self: FilePreparer, reader: Reader, path: Path, *more: str) -> Prepared:
         names.append(path.name)
         return read(self, reader, path, *more)
 
-    monkeypatch.setattr(Reading, "read", counting)
+    monkeypatch.setattr(FilePreparer, "read", counting)
     return names
 
 

@@ -26,7 +26,7 @@ from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.rows import Generation, Version
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared, PrepareTask, prepare
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 from surefind.kb.changes import compare, compare_texts
 
 
@@ -34,11 +34,11 @@ from surefind.kb.changes import compare, compare_texts
 def _reads_in_this_process() -> Iterator[None]:
     """Starting a process for each sync would be most of the time of these tests."""
 
-    def read(self: Reading, reader: Reader, path: Path, key: str, layout: str = "", real: str = "") -> Prepared:
+    def read(self: FilePreparer, reader: Reader, path: Path, key: str, layout: str = "", real: str = "") -> Prepared:
         with reading(self.limits, self.readers) as scope:
             return prepare(PrepareTask(str(reader), str(path), key, layout, real), scope)
 
-    with mock.patch.object(Reading, "read", read):
+    with mock.patch.object(FilePreparer, "read", read):
         yield
 
 

@@ -53,7 +53,7 @@ EXAM = Exam(
 
 
 def passages_of(kb: KnowledgeBase) -> PipelinePassages:
-    return PipelinePassages(Pipeline.parse("bm25"), kb.reader().view, kb.services, Access.owner())
+    return PipelinePassages(Pipeline.parse("bm25"), kb.reader().reading(Access.owner()))
 
 
 def known(kb: KnowledgeBase, rankings: Rankings) -> Rankings:

@@ -301,7 +301,7 @@ def test_command_saves_a_threshold_that_searches_use(asked: Home) -> None:
 
 def _note(kb: KnowledgeBase, pipeline: Pipeline, text: str) -> str:
     reader = kb.reader()
-    run = pipeline.run([Query(text)], 5, reader.view, kb.services, Access.owner())
+    run = pipeline.run([Query(text)], 5, reader.reading(Access.owner()))
     return next(entry.note for entry in run.trace if entry.stage == "rerank")
 
 

@@ -76,7 +76,7 @@ class Sample:
             pipeline = Pipeline.parse(text.replace("MODEL", json.dumps(f"{self.llm.url}#{model}")))
             self.kb.build_for(pipeline.retrieve)
             queries = [Query(query.text) for query in self.queries]
-            found = pipeline.run(queries, 10, self.kb.reader().view, self.kb.services, Access.owner())
+            found = pipeline.run(queries, 10, self.kb.reader().reading(Access.owner()))
             self.notes.setdefault((text, model), "; ".join(entry.note for entry in found.trace))
             self.known[text] = MEASURES["nDCG"](self.judge.gains(found.rankings, "document"), 10)
         return self.known[text]

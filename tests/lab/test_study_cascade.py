@@ -15,6 +15,7 @@ from llm_steps import passages, upside_down
 from study_helpers import THINGS, figures, make_base, printed, tables_of
 from surefind.base.access import Access
 from surefind.base.types import Query
+from surefind.engine.search.pipeline import Reading
 from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
 from surefind.lab.study.stage import find_study, half_of
 from surefind.lab.study.studies import cascade as paper
@@ -125,7 +126,7 @@ def test_scores_are_scaled_over_the_whole_collection(base: Path) -> None:
         scores = [view.score(one, queries, every, Access.owner()) for one in static.pipeline.retrieve]
         scaled = [(s - s.min(1, keepdims=True)) / np.ptp(s, 1)[:, None].clip(1e-9) for s in scores]
         wanted = sum(weight * one for weight, one in zip(STATIC, scaled, strict=True))
-        found = static.pipeline.run(queries, 100, view, mine.kb.services, Access.owner()).rankings
+        found = static.pipeline.run(queries, 100, Reading(view, mine.kb.services, Access.owner())).rankings
     best = np.take_along_axis(np.asarray(wanted), np.argsort(-np.asarray(wanted), axis=1)[:, :3], 1)
     assert static.pipeline.depth == 10_000  # by default it is 100, and the lowest score that of the hundredth passage
     apart = found.scores[:, :3] - found.scores[:, :1]

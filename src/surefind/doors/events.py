@@ -35,7 +35,7 @@ class ProgressEvent:
     """How far some work is."""
 
     what: str
-    """The kind of work, such as Reading."""
+    """The kind of work, such as FilePreparer."""
     state: Literal["started", "running", "finished"]
     done: int
     total: int

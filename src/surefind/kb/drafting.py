@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
     from surefind.base.types import Chunk, Document
     from surefind.engine.search.reader import Searcher
-    from surefind.engine.write.reading import Reading
+    from surefind.engine.write.reading import FilePreparer
     from surefind.kb.drafts.store import Content
     from surefind.kb.drafts.values import Base, Draft
     from surefind.kb.writing import Gate
@@ -312,8 +312,8 @@ class Drafts:
             return Base(), None
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[Reading]:
-        from surefind.engine.write.reading import Reading
+    def _reading(self) -> Iterator[FilePreparer]:
+        from surefind.engine.write.reading import FilePreparer
 
-        with Reading(self._shared.settings.readers, self._shared.settings.limits, spare=True) as reading:
+        with FilePreparer(self._shared.settings.readers, self._shared.settings.limits, spare=True) as reading:
             yield reading

@@ -27,7 +27,7 @@ from surefind.kb.shared import Shared
 if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
     from surefind.engine.write.layout import Layout
-    from surefind.engine.write.reading import Reading
+    from surefind.engine.write.reading import FilePreparer
 
 
 class Writers:
@@ -86,15 +86,15 @@ class Writers:
         """What a sync on a cluster has prepared, until it is done."""
         return self._shared.data / "cache" / "prepared.db"
 
-    def _reading(self, ray: str) -> Reading:
-        from surefind.engine.write.reading import Reading
+    def _reading(self, ray: str) -> FilePreparer:
+        from surefind.engine.write.reading import FilePreparer
 
         settings = self._shared.settings
         if not ray:
-            return Reading(settings.readers, settings.limits, spare=True)
-        from surefind.engine.write.cluster import ClusterReading
+            return FilePreparer(settings.readers, settings.limits, spare=True)
+        from surefind.engine.write.cluster import ClusterPreparer
 
-        return ClusterReading(settings.readers, settings.limits, ray, self.checkpoint)
+        return ClusterPreparer(settings.readers, settings.limits, ray, self.checkpoint)
 
 
 Gate = Callable[[Searcher, Searcher], None]

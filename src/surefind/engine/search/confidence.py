@@ -12,15 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from surefind.base.access import Access
 from surefind.base.errors import SurefindError
-from surefind.base.protocols import Services
 from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Rankings, Wording
 from surefind.engine.confidence.answering import probability
 from surefind.engine.confidence.signals import READ, TOKENS, Kind, overlap, reading_signals, signals, with_reading
 from surefind.engine.rerank.cross_encoder import bundled_reader
 from surefind.engine.search.parents import fold
-from surefind.engine.search.pipeline import Pipeline, Run
+from surefind.engine.search.pipeline import Pipeline, Reading, Run
 from surefind.engine.store.backend import Passage, View
 
 _READ = 2_000
@@ -51,52 +49,50 @@ def confidence_of(
     run: Run,
     query: Query,
     pipeline: Pipeline,
-    view: View,
-    services: Services,
-    access: Access,
+    reading: Reading,
     effort: Effort = "quick",
     first: Hit | None = None,
 ) -> Confidence:
     """Returns how sure a search for one query is. `first` is its first hit, if that has been read already."""
-    words = _wordings([query], pipeline, view, access)
+    words = _wordings([query], pipeline, reading)
     known = next((word[0].known / word[0].words for word in words if word and word[0].words), None)
     if not len(run.rankings.row(0)[0]):
         return Confidence(0.0, "nothing was found", known_words=known)
-    texts = {0: _of_hit(first)} if first else _texts(_last(run), view, access)
-    kind, values = _signals(run, [query], pipeline, view, words, texts)
+    texts = {0: _of_hit(first)} if first else _texts(_last(run), reading)
+    kind, values = _signals(run, [query], pipeline, reading.view, words, texts)
     failed = ""
     if effort == "read":
         try:
-            kind, values = with_reading(kind, values, _read(run, [query], view, access))
+            kind, values = with_reading(kind, values, _read(run, [query], reading))
         except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
             failed = f"; no model read the hits: {error}"
-    estimate = probability(services, str(pipeline), pipeline.retrieve, view, kind, values)
+    estimate = probability(reading.services, str(pipeline), pipeline.retrieve, reading.view, kind, values)
     return Confidence(estimate.p, estimate.words + failed, estimate.own, known)
 
 
 def signals_of(
-    run: Run, queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access, effort: Effort = "quick"
+    run: Run, queries: Sequence[Query], pipeline: Pipeline, reading: Reading, effort: Effort = "quick"
 ) -> tuple[Kind, Floats]:
     """Returns the signals of each query of a run, and their kind. They do not depend on how many hits were wanted."""
-    words = _wordings(queries, pipeline, view, access)
-    kind, values = _signals(run, queries, pipeline, view, words, _texts(_last(run), view, access))
-    return with_reading(kind, values, _read(run, queries, view, access)) if effort == "read" else (kind, values)
+    words = _wordings(queries, pipeline, reading)
+    kind, values = _signals(run, queries, pipeline, reading.view, words, _texts(_last(run), reading))
+    return with_reading(kind, values, _read(run, queries, reading)) if effort == "read" else (kind, values)
 
 
-def _read(run: Run, queries: Sequence[Query], view: View, access: Access) -> Floats:
+def _read(run: Run, queries: Sequence[Query], reading: Reading) -> Floats:
     """The signals of the reader for each query."""
     reader = bundled_reader(TOKENS)
     last = _last(run)
     signals = []
     for number, query in enumerate(queries):
         ids = last.row(number)[0][:READ].tolist()
-        chunks = [passage.chunk for passage in view.passages(ids, access, _AROUND)]
+        chunks = [passage.chunk for passage in reading.passages(ids, _AROUND)]
         signals.append(reading_signals(reader.score(query.text, chunks)))
     return np.array(signals)
 
 
-def _wordings(queries: Sequence[Query], pipeline: Pipeline, view: View, access: Access) -> Wordings:
-    return [view.wording(retriever, queries, access) for retriever in pipeline.retrieve]
+def _wordings(queries: Sequence[Query], pipeline: Pipeline, reading: Reading) -> Wordings:
+    return [reading.view.wording(retriever, queries, reading.access) for retriever in pipeline.retrieve]
 
 
 def _signals(
@@ -123,11 +119,11 @@ def _before_reranking(run: Run, pipeline: Pipeline, view: View) -> Rankings:
     return fold(joined, view.parents)
 
 
-def _texts(last: Rankings, view: View, access: Access) -> dict[int, str]:
+def _texts(last: Rankings, reading: Reading) -> dict[int, str]:
     """The text of each query's first passage, if there is one, by the number of the query."""
     first: IdArray = last.ids[:, 0] if last.ids.shape[1] else np.full(len(last), PAD)
     rows = np.flatnonzero(first != PAD)
-    passages = view.passages(first[rows].tolist(), access)
+    passages = reading.passages(first[rows].tolist())
     return dict(zip(rows.tolist(), map(_of_passage, passages), strict=True))
 
 

@@ -17,13 +17,12 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from surefind.base.access import Access
 from surefind.base.text.words import sentence_spans
 from surefind.base.types import Hit, Rankings, StageScore
 from surefind.engine.analyze.english import English
 from surefind.engine.search.parents import Extent
-from surefind.engine.search.pipeline import Run
-from surefind.engine.store.backend import Passage, View
+from surefind.engine.search.pipeline import Reading, Run
+from surefind.engine.store.backend import Passage
 
 _BREAK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+#|>]|\d{1,4}[.)])\s*\S))")
 """Where a sentence ends in Markdown without a stop: before a blank line, a list item, a heading or a table row."""
@@ -155,12 +154,12 @@ PARENT = Extent()
 
 
 def hits_of(
-    query: str, run: Run, view: View, access: Access, k: int, offset: int = 0, extent: Extent = PARENT
+    query: str, run: Run, reading: Reading, k: int, offset: int = 0, extent: Extent = PARENT
 ) -> tuple[Hit, ...]:
     """Returns the k hits after the first `offset` of a run of one query, with their rank and score in every stage."""
     ids, scores = (values[offset : offset + k].tolist() for values in run.rankings.row(0))
     stages = [(name, _Ranks(rankings)) for name, rankings in run.stages]
-    passages = view.passages(ids, access, extent.around)
+    passages = reading.passages(ids, extent.around)
     hits = []
     for rank, (chunk_id, score, passage, sentence) in enumerate(
         zip(ids, scores, passages, _sentences(query, passages), strict=True), offset + 1
@@ -170,9 +169,9 @@ def hits_of(
     return tuple(hits)
 
 
-def passage_hit(view: View, chunk_id: int, access: Access, extent: Extent, query: str = "") -> Hit:
+def passage_hit(reading: Reading, chunk_id: int, extent: Extent, query: str = "") -> Hit:
     """Returns the passage with an id as a hit of rank 0, without scores."""
-    (passage,) = view.passages([chunk_id], access, extent.around)
+    (passage,) = reading.passages([chunk_id], extent.around)
     return extent.cut(_hit(0, 0.0, chunk_id, passage, {}, *_sentences(query, [passage])))
 
 

@@ -46,7 +46,7 @@ from surefind.base.running.notes import FELL_BACK, about, collecting, note
 from surefind.base.spec import split_outside
 from surefind.base.types import PAD, BoolArray, Chunk, IdArray, Query, Rankings, TraceEntry, Waiting
 from surefind.engine.search.parents import extend, fold, short
-from surefind.engine.store.backend import View
+from surefind.engine.store.backend import Passage, View
 from surefind.engine.store.lock import vectors_progress
 
 
@@ -62,9 +62,24 @@ class Retrieving(Protocol):
     @property
     def path(self) -> str: ...
 
-    def found(
-        self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access
-    ) -> Rankings: ...
+    def found(self, queries: Sequence[Query], depth: int, reading: Reading) -> Rankings: ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is searched, with which services, and for whom."""
+
+    view: View
+    services: Services
+    access: Access
+
+    def search(self, retriever: Retriever, queries: Sequence[Query], k: int) -> Rankings:
+        """Finds the best k chunks for each query."""
+        return self.view.search(retriever, queries, k, self.access)
+
+    def passages(self, ids: Sequence[int], around: int | None = None) -> list[Passage]:
+        """Returns the passages that a search returns for these chunks, or the chunks with what is around them."""
+        return self.view.passages(ids, self.access, around)
 
 
 class PipelinePassages:
@@ -73,25 +88,21 @@ class PipelinePassages:
     def __init__(
         self,
         pipeline: Retrieving,
-        view: View,
-        services: Services,
-        access: Access,
+        reading: Reading,
         queries: Sequence[Query] = (),
         rankings: Sequence[Rankings] = (),
     ) -> None:
         """`rankings` are those of the retrievers for `queries`, if they are known."""
         self._pipeline = pipeline
-        self._view = view
-        self._services = services
-        self._access = access
+        self._reading = reading
         self._retrieved = tuple(queries), tuple(rankings)
 
     def __getitem__(self, ids: Sequence[int]) -> list[Chunk]:
-        return self._view.chunks(ids, self._access)
+        return self._reading.view.chunks(ids, self._reading.access)
 
     def search(self, queries: Sequence[Query], k: int) -> Rankings:
         """Returns the best k chunks for other queries, before reranking."""
-        fused = self._pipeline.found(queries, self._pipeline.depth, self._view, self._services, self._access)
+        fused = self._pipeline.found(queries, self._pipeline.depth, self._reading)
         return Rankings(fused.ids[:, :k], fused.scores[:, :k], fused.source, fused.signal, fused.floor)
 
     def near(self, ids: Sequence[int], k: int) -> list[list[int]]:
@@ -99,7 +110,7 @@ class PipelinePassages:
         by words."""
         retrievers = self._pipeline.retrieve
         retriever = next((r for r in retrievers if r.signal == "dense"), retrievers[0])
-        neighbours = self._view.near(retriever, ids, k + 1, self._access)
+        neighbours = self._reading.view.near(retriever, ids, k + 1, self._reading.access)
         rows = [neighbours.row(i)[0].tolist() for i in range(len(ids))]
         return [[other for other in row if other != own][:k] for own, row in zip(ids, rows, strict=True)]
 
@@ -111,7 +122,7 @@ class PipelinePassages:
     @property
     def corpus(self) -> str:
         """The fingerprint of the documents."""
-        return self._view.fingerprint
+        return self._reading.view.fingerprint
 
     def retrieved(self, queries: Sequence[Query]) -> list[Rankings]:
         """Returns the rankings of each retriever."""
@@ -119,7 +130,7 @@ class PipelinePassages:
         if rankings and tuple(queries) == known:
             return list(rankings)
         depth = self._pipeline.depth
-        return [self._view.search(retriever, queries, depth, self._access) for retriever in self._pipeline.retrieve]
+        return [self._reading.search(retriever, queries, depth) for retriever in self._pipeline.retrieve]
 
 
 def score_missing(
@@ -373,36 +384,28 @@ class Pipeline:
         fuse = declared(self.fuse).only(kept) if len(kept) > 1 else None
         return replace(self, retrieve=tuple(self.retrieve[at] for at in kept), fuse=fuse)
 
-    def run(self, queries: Sequence[Query], want: int, view: View, services: Services, access: Access) -> Run:
+    def run(self, queries: Sequence[Query], want: int, reading: Reading) -> Run:
         """Ranks the passages for each query, at least `want` of them if there are as many. `want` decides only how long
         the ranking is, not its order."""
-        view.ready(self.retrieve)  # opens the indexes before timing starts: the trace shows searching only
+        reading.view.ready(self.retrieve)  # opens the indexes before timing starts: the trace shows searching only
         recorder = Recorder()
-        self.rank(queries, want, view, services, access, recorder)
+        self.rank(queries, want, reading, recorder)
         return recorder.finished
 
-    def rank(
-        self,
-        queries: Sequence[Query],
-        want: int,
-        view: View,
-        services: Services,
-        access: Access,
-        hooks: StageHooks,
-    ) -> Rankings:
+    def rank(self, queries: Sequence[Query], want: int, reading: Reading, hooks: StageHooks) -> Rankings:
         """Does what `run` does, with each stage run by `hooks`."""
         retrieved = [
-            hooks.retrieve(retriever, self.depth, partial(view.search, retriever, queries, self.depth, access))
+            hooks.retrieve(retriever, self.depth, partial(reading.search, retriever, queries, self.depth))
             for retriever in self.retrieve
         ]
         best = retrieved[0]
         if self.fuse is not None:
-            best = hooks.fuse(self.fuse, partial(self.join, queries, retrieved, view, services, access))
+            best = hooks.fuse(self.fuse, partial(self.join, queries, retrieved, reading))
         for reranker in self.rerank:
-            work = partial(self.rerank_by, reranker, queries, best, view, services, access, retrieved)
+            work = partial(self.rerank_by, reranker, queries, best, reading, retrieved)
             best = hooks.rerank(reranker, best, work)
-        best = hooks.finish("parents", best, partial(fold, best, view.parents))
-        deeper = partial(self.deepen, queries, best, retrieved, want, view, services, access)
+        best = hooks.finish("parents", best, partial(fold, best, reading.view.parents))
+        deeper = partial(self.deepen, queries, best, retrieved, want, reading)
         return hooks.finish("deeper", best, deeper)
 
     def more(self, retrieved: Sequence[Rankings]) -> BoolArray:
@@ -410,10 +413,9 @@ class Pipeline:
         rows: BoolArray = np.any([~short(ranking, self.depth) for ranking in retrieved], axis=0)
         return rows
 
-    def found(self, queries: Sequence[Query], depth: int, view: View, services: Services, access: Access) -> Rankings:
+    def found(self, queries: Sequence[Query], depth: int, reading: Reading) -> Rankings:
         """Returns the ranking before reranking, with `depth` candidates from each retriever."""
-        lists = [view.search(retriever, queries, depth, access) for retriever in self.retrieve]
-        return self.join(queries, lists, view, services, access)
+        return self.join(queries, [reading.search(retriever, queries, depth) for retriever in self.retrieve], reading)
 
     def deepen(
         self,
@@ -421,9 +423,7 @@ class Pipeline:
         best: Rankings,
         retrieved: Sequence[Rankings],
         want: int,
-        view: View,
-        services: Services,
-        access: Access,
+        reading: Reading,
     ) -> Rankings:
         """Extends rankings that hold fewer than `want` passages: retrieves and fuses with more and more candidates, and
         appends the new passages. The passages above stay as they are. `retrieved` has the retrievers' rankings at the
@@ -434,9 +434,9 @@ class Pipeline:
         while (rows := np.flatnonzero(short(best, want) & more)).size:
             deeper = replace(deeper, depth=deeper.depth * _DEEPER)
             some = [queries[i] for i in rows.tolist()]
-            lists = [view.search(retriever, some, deeper.depth, access) for retriever in self.retrieve]
-            joined = deeper.join(some, lists, view, services, access)
-            best = extend(best, rows, fold(joined, view.parents), view.parents)
+            lists = [reading.search(retriever, some, deeper.depth) for retriever in self.retrieve]
+            joined = fold(deeper.join(some, lists, reading), reading.view.parents)
+            best = extend(best, rows, joined, reading.view.parents)
             more[rows] = deeper.more(lists)
         return best
 
@@ -445,15 +445,13 @@ class Pipeline:
         reranker: Reranker,
         queries: Sequence[Query],
         best: Rankings,
-        view: View,
-        services: Services,
-        access: Access,
+        reading: Reading,
         retrieved: Sequence[Rankings] = (),
     ) -> Rankings:
         """Runs a reranker on all candidates; its k is their number, so none is lost. `retrieved` has the rankings
         of the retrievers, for rerankers that ask for them."""
-        source = PipelinePassages(self, view, services, access, queries, retrieved)
-        return reranker.rerank(queries, best, source, max(1, best.ids.shape[1]), services)
+        source = PipelinePassages(self, reading, queries, retrieved)
+        return reranker.rerank(queries, best, source, max(1, best.ids.shape[1]), reading.services)
 
     @property
     def completes(self) -> bool:
@@ -464,23 +462,16 @@ class Pipeline:
         """Raises `SpecError` if a trained fuser was trained on other retrievers or documents."""
         declared(self.fuse).check(self.retrieve, self.depth, corpus, services)
 
-    def join(
-        self,
-        queries: Sequence[Query],
-        rankings: Sequence[Rankings],
-        view: View,
-        services: Services,
-        access: Access,
-    ) -> Rankings:
+    def join(self, queries: Sequence[Query], rankings: Sequence[Rankings], reading: Reading) -> Rankings:
         """Fuses rankings and keeps every candidate. Missing scores are computed first if the fuser needs them
         (`missing=score`)."""
         if self.fuse is None:
             return rankings[0]
-        self.check(view, services)
+        self.check(reading.view, reading.services)
         if self.completes:
-            rankings = score_missing(rankings, queries, self.retrieve, view, access)
+            rankings = score_missing(rankings, queries, self.retrieve, reading.view, reading.access)
         width = sum(ranking.ids.shape[1] for ranking in rankings)
         stage = declared(self.fuse)
         if stage.reads_queries:
-            return stage.fuse_for(queries, rankings, width, services)
+            return stage.fuse_for(queries, rankings, width, reading.services)
         return self.fuse.fuse(rankings, width)

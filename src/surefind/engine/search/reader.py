@@ -32,7 +32,7 @@ from surefind.base.types import Document, Effort, Hit, Query, SearchResult, Wait
 from surefind.engine.search.confidence import UNKNOWN, confidence_of
 from surefind.engine.search.hits import PARENT, hits_of, passage_hit
 from surefind.engine.search.parents import Extent
-from surefind.engine.search.pipeline import Pipeline, Run, waiting_for, waiting_text
+from surefind.engine.search.pipeline import Pipeline, Reading, Run, waiting_for, waiting_text
 from surefind.engine.store.backend import View
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.columns import Facet
@@ -129,11 +129,14 @@ class Searcher:
             raise NothingIndexedError("The knowledge base is empty. Fill it with: surefind sync FOLDER.")
         with self.explaining():
             pipeline, waiting = self.ready(pipeline, access)
-            run = pipeline.run([Query(query)], offset + k, self.view, self._services, access)
-            hits = hits_of(query, run, self.view, access, k, offset, extent)
-        return Findings(
-            self, self._services, query, access, pipeline, waiting, run, hits, extent == PARENT and not offset
-        )
+            reading = self.reading(access)
+            run = pipeline.run([Query(query)], offset + k, reading)
+            hits = hits_of(query, run, reading, k, offset, extent)
+        return Findings(self, query, reading, pipeline, waiting, run, hits, extent == PARENT and not offset)
+
+    def reading(self, access: Access) -> Reading:
+        """Returns what a pipeline reads for a caller."""
+        return Reading(self.view, self._services, access)
 
     def ready(self, pipeline: Pipeline, access: Access) -> tuple[Pipeline, tuple[Waiting, ...]]:
         """Returns the pipeline without the retrievers whose indexes are still being built, and these. Raises
@@ -174,7 +177,7 @@ class Searcher:
             raise unknown
         with explaining(self._catalogue.path.parent):
             try:
-                return passage_hit(self.view, int(passage_id, 16), access, extent, query)
+                return passage_hit(self.reading(access), int(passage_id, 16), extent, query)
             except PassageError:
                 raise unknown from None
 
@@ -225,9 +228,8 @@ class Findings:
     """What a search has found, before it knows how sure it is."""
 
     reader: Searcher
-    services: Services
     query: str
-    access: Access
+    reading: Reading
     pipeline: Pipeline
     waiting: tuple[Waiting, ...]
     run: Run
@@ -238,19 +240,18 @@ class Findings:
     def result(self, min_confidence: float = 0.0, confidence: Effort = "quick") -> SearchResult:
         """Returns the result, after finding out how sure the search is in this way."""
         check_query(self.query, 1, 0, min_confidence, confidence)
-        hits, view, sure, closest = self.hits, self.reader.view, UNKNOWN, None
+        hits, reading, sure, closest = self.hits, self.reading, UNKNOWN, None
         if confidence != "off":
             with self.reader.explaining():
-                whole = hits if self.begins else hits_of(self.query, self.run, view, self.access, 1)
+                whole = hits if self.begins else hits_of(self.query, self.run, reading, 1)
                 first = next(iter(whole), None)  # the confidence depends neither on which hits are asked for nor on k
                 query = Query(self.query)
-                sure = confidence_of(
-                    self.run, query, self.pipeline, view, self.services, self.access, confidence, first
-                )
+                sure = confidence_of(self.run, query, self.pipeline, reading, confidence, first)
             if sure.confidence is not None and sure.confidence < min_confidence:
                 closest, hits = first, ()
+        withheld, generation = reading.view.withheld(reading.access), self.reader.generation
         return SearchResult(
-            self.query, hits, self.run.trace, str(self.pipeline), view.withheld(self.access), self.reader.generation,
+            self.query, hits, self.run.trace, str(self.pipeline), withheld, generation,
             confidence=sure.confidence, confidence_from=sure.calibrated, confidence_own=sure.own,
             known_words=sure.known_words, closest=closest, waiting_for=self.waiting,
         )  # fmt: skip

@@ -34,7 +34,7 @@ from surefind.engine.files.readers import Readers
 from surefind.engine.store.cache import Cache, remove
 from surefind.engine.write.children import settings_of
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data
-from surefind.engine.write.reading import Reading, check_answer
+from surefind.engine.write.reading import FilePreparer, check_answer
 
 
 def prepared_here(settings: str, request: str, path: str, data: bytes | None) -> str:
@@ -64,10 +64,10 @@ def _answered(settings: str, request: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def _reading(settings: str) -> Reading:
+def _reading(settings: str) -> FilePreparer:
     """The child process of this worker; it serves all tasks with the same settings."""
     given = json.loads(settings)
-    return Reading(Readers(tuple(given["readers"])), FileLimits(**given["limits"]))
+    return FilePreparer(Readers(tuple(given["readers"])), FileLimits(**given["limits"]))
 
 
 _RETRIES = 5
@@ -137,8 +137,8 @@ def nodes(ray: Any) -> list[Any]:
     return [NodeAffinitySchedulingStrategy(node_id=node, soft=False) for node in alive]
 
 
-class ClusterReading(Reading):
-    """Does what `Reading` does, on the nodes of a cluster."""
+class ClusterPreparer(FilePreparer):
+    """Does what `FilePreparer` does, on the nodes of a cluster."""
 
     def __init__(self, readers: Readers, limits: FileLimits, address: str, checkpoint: Path) -> None:
         super().__init__(readers, limits)

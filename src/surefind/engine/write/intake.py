@@ -34,7 +34,7 @@ from surefind.engine.store.rows import Facts, FileRow, ProblemRow, Source
 from surefind.engine.store.versions import Versions, content_hash
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared
-from surefind.engine.write.reading import Reading, batches, cut_here
+from surefind.engine.write.reading import FilePreparer, batches, cut_here
 
 KEPT_NOTE = "; the version indexed before is kept"
 _WITHDRAWN = "; the version indexed before was withdrawn, because the new one may restrict who reads it"
@@ -116,7 +116,7 @@ been written once more within the same tick of the clock."""
 
 
 def unsettled(
-    entries: Iterable[FileEntry], facts: set[Facts], reading: Reading, failed: Container[str]
+    entries: Iterable[FileEntry], facts: set[Facts], reading: FilePreparer, failed: Container[str]
 ) -> tuple[list[tuple[FileEntry, Reader | None]], set[str]]:
     """Returns the files that may have changed, each with its reader, and the paths of the `facts` that describe none of
     the other files. `failed` has the paths of files with problems, which may be tried again."""
@@ -215,7 +215,7 @@ class Intake:
     backend: Backend
     layout: Layout
     services: Services
-    reading: Reading
+    reading: FilePreparer
     base: int
     """The number of the current set of documents. New versions belong to the set after it."""
     files: FileRules = field(default_factory=FileRules)

@@ -42,7 +42,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-class Reading:
+class FilePreparer:
     """Prepares files with their readers, in child processes. As a context manager it ends the processes."""
 
     def __init__(self, readers: Readers, limits: FileLimits, spare: bool = False) -> None:
@@ -229,7 +229,7 @@ class Cut:
 
 
 def cut_each(
-    layout: Layout, documents: Iterable[Document], count: int, reading: Reading, services: Services
+    layout: Layout, documents: Iterable[Document], count: int, reading: FilePreparer, services: Services
 ) -> Iterator[Cut]:
     """Cuts `count` documents, in order. A document that exceeds a limit is refused, and the others are cut."""
     if not layout.text_only:

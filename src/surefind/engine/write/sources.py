@@ -17,7 +17,7 @@ from surefind.engine.files.scan import FileRules, Missed, scan
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.rows import Source
 from surefind.engine.write.intake import type_of
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 
 _MAX_LISTED = 10
 
@@ -27,7 +27,7 @@ class Sources:
     """The sources of a knowledge base, for one sync."""
 
     catalogue: Catalogue
-    reading: Reading
+    reading: FilePreparer
     base: int
     """The number of the current set of documents; the sync writes the next one."""
     files: FileRules = field(default_factory=FileRules)

@@ -31,7 +31,7 @@ from surefind.engine.store.indexes import needed
 from surefind.engine.store.lock import writer_lock
 from surefind.engine.store.rows import Generation
 from surefind.engine.write.layout import Layout
-from surefind.engine.write.reading import Cut, Reading, batches, cut_each
+from surefind.engine.write.reading import Cut, FilePreparer, batches, cut_each
 
 MANY = 64
 """Texts to embed, from which on documents are published before: by their words. They take two seconds or more."""
@@ -58,7 +58,7 @@ class Writer:
         data: Path,
         layout: Layout,
         services: Services,
-        reading: Reading,
+        reading: FilePreparer,
         files: FileRules | None = None,
         keep: int = 3,
         report: OnProgress | None = None,

@@ -15,7 +15,7 @@ from surefind.engine.files.git import WorkingTree
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.versions import content_hash
 from surefind.engine.write import publish as generations
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 from surefind.engine.write.writer import Writer
 from surefind.kb.drafts.review import check_approved, check_seen
 from surefind.kb.drafts.store import Desk, no_draft
@@ -100,7 +100,12 @@ def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None)
 
 
 def write_to_git(
-    tree: WorkingTree, catalogue: Catalogue, desk: Desk, number: int, reading: Reading, may_read: Callable[[int], bool]
+    tree: WorkingTree,
+    catalogue: Catalogue,
+    desk: Desk,
+    number: int,
+    reading: FilePreparer,
+    may_read: Callable[[int], bool],
 ) -> str:
     """Writes the file of a published draft and commits it; returns the commit. `may_read` says whether the publisher
     may read a version. Raises `SourceError` if the file is another document's, or if it would open the document."""
@@ -113,7 +118,7 @@ def write_to_git(
     return tree.commit(draft.document, revision.name, data, draft.author, message)
 
 
-def _closed(reading: Reading, draft: Draft, revision: Revision) -> bytes:
+def _closed(reading: FilePreparer, draft: Draft, revision: Revision) -> bytes:
     """Returns the file of a revision, with the access list that the document has. A file without it would open the
     document when a sync reads it."""
     for data in (revision.data, revision.text.encode()):
@@ -127,7 +132,7 @@ def _closed(reading: Reading, draft: Draft, revision: Revision) -> bytes:
     )
 
 
-def _check_marks(reading: Reading, file: Path, draft: Draft, data: bytes) -> None:
+def _check_marks(reading: FilePreparer, file: Path, draft: Draft, data: bytes) -> None:
     """Raises `SourceError` if the file has marks of a static site that the draft has lost: a draft begins with the text
     of the document, in which they are plain Markdown."""
     if not file.exists() or not is_text(file.name):
@@ -140,7 +145,7 @@ def _check_marks(reading: Reading, file: Path, draft: Draft, data: bytes) -> Non
         )
 
 
-def _is_converted(reading: Reading, name: str, data: bytes, draft: Draft) -> bool:
+def _is_converted(reading: FilePreparer, name: str, data: bytes, draft: Draft) -> bool:
     """Returns whether the text of a document is not in its file as it stands."""
     text = read(reading, name, data, draft.document).text.strip()
     return text not in data.decode("utf-8", "replace").replace("\r\n", "\n")

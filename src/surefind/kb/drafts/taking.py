@@ -21,7 +21,7 @@ from surefind.engine.files.git import is_document_path
 from surefind.engine.files.inside import LOOKS_RESTRICTED
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.versions import content_hash
-from surefind.engine.write.reading import Reading
+from surefind.engine.write.reading import FilePreparer
 from surefind.kb.drafts.values import Base
 
 _FENCE = "---"
@@ -105,7 +105,7 @@ def _storable(text: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-def read(reading: Reading, name: str, data: bytes, document: str) -> Document:
+def read(reading: FilePreparer, name: str, data: bytes, document: str) -> Document:
     """Reads the one document of a file, in a child process and under limits. Raises `SourceError` if it cannot be read,
     or has several documents."""
     reader = reading.find(name)

@@ -32,7 +32,7 @@ from surefind.base.errors import ExamError
 from surefind.base.protocols import Fuser, OnProgress, Reranker, Retriever, Services
 from surefind.base.running.notes import CollectedNotes, collecting
 from surefind.base.types import Document, Floats, Query, Rankings
-from surefind.engine.search.pipeline import PipelinePassages, StageHooks, Work
+from surefind.engine.search.pipeline import PipelinePassages, Reading, StageHooks, Work
 from surefind.engine.search.reader import Searcher
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import Spans, View
@@ -374,9 +374,9 @@ class Bench:
         want = max(_MIN_RANKED, *(measure.k for measure in plan.measures))
         rankings, steps = [], []
         for contender in plan.contenders:
-            where = self.view(contender), self.kb.services, plan.access
+            reading = Reading(self.view(contender), self.kb.services, plan.access)
             hooks = ExamHooks(contender, queries, found, self.reranking(contender, plan), self._fused, self.report)
-            rankings.append(contender.pipeline.rank(queries, want, *where, hooks))
+            rankings.append(contender.pipeline.rank(queries, want, reading, hooks))
             steps.append(tuple(hooks.steps))
             if steps[-1] and not any(step.fell_back or step.stood_in for step in steps[-1]):
                 self.cache.put_data(self.reranked_key(contender, plan), True)
@@ -444,7 +444,7 @@ class Bench:
 
     def reranking(self, contender: Contender, plan: Plan) -> Reranking:
         view = self.view(contender)
-        source = PipelinePassages(contender.pipeline, view, self.kb.services, plan.access)
+        source = PipelinePassages(contender.pipeline, Reading(view, self.kb.services, plan.access))
         path = " ".join([contender.pipeline.path, *self.audience(plan, contender)])
         scope = view.fingerprint, plan.exam.fingerprint, path
         return Reranking(source, self.kb.services, self.cache, *scope)
@@ -465,8 +465,8 @@ class Bench:
             self.report("Timing", len(timed), len(plan.contenders))
             places = [i for i, contender in enumerate(plan.contenders) if contender.layout == layout]
             contenders = [plan.contenders[i] for i in places]
-            view = self.view(contenders[0])
-            times = measure_latency(contenders, queries, view, self.kb.services, plan.access)
+            reading = Reading(self.view(contenders[0]), self.kb.services, plan.access)
+            times = measure_latency(contenders, queries, reading)
             timed.update(zip(places, times, strict=True))
         timings = [timed[i] for i in range(len(plan.contenders))]
         self.cache.put_data(key, to_json(timings))

@@ -20,12 +20,10 @@ from typing import Any
 import numpy as np
 
 from surefind.base.abilities import declared, name_of
-from surefind.base.access import Access
 from surefind.base.protocols import Passages, Reranker, Retriever, Services
 from surefind.base.running.notes import CollectedNotes, collecting
 from surefind.base.types import Query, Rankings
-from surefind.engine.search.pipeline import Pipeline, PipelinePassages
-from surefind.engine.store.backend import View
+from surefind.engine.search.pipeline import Pipeline, PipelinePassages, Reading
 from surefind.lab.bench.plan import Contender
 
 
@@ -78,20 +76,14 @@ _REPEATED = 2.0
 """A stage that took longer than this many seconds is not timed again in later rounds."""
 
 
-def measure_latency(
-    contenders: Sequence[Contender],
-    queries: Sequence[Query],
-    view: View,
-    services: Services,
-    access: Access,
-) -> list[Timing]:
+def measure_latency(contenders: Sequence[Contender], queries: Sequence[Query], reading: Reading) -> list[Timing]:
     """For each contender, p50 and p95 in milliseconds: in total and by stage."""
     step = max(1, len(queries) // SAMPLE)
     sample = queries[::step][:SAMPLE]
     stopwatch = _Stopwatch(len(sample))
     pipelines = [contender.pipeline for contender in contenders]
     for _ in range(_ROUNDS):
-        paths = [_timed(pipeline, sample, stopwatch, view, services, access) for pipeline in pipelines]
+        paths = [_timed(pipeline, sample, stopwatch, reading) for pipeline in pipelines]
         stopwatch.next_round()
     return [stopwatch.summary(stages) for stages in paths]
 
@@ -100,29 +92,29 @@ Stages = Sequence[tuple[str, str]]
 """The stages of a pipeline in order: name, and key in the stopwatch."""
 
 
-def _timed(
-    pipeline: Pipeline, sample: Sequence[Query], stopwatch: _Stopwatch, view: View, services: Services, access: Access
-) -> Stages:
+def _timed(pipeline: Pipeline, sample: Sequence[Query], stopwatch: _Stopwatch, reading: Reading) -> Stages:
     """Times each stage of a pipeline, unless this round has timed it already."""
     keys = []
     lists = []
     for retriever in pipeline.retrieve:
         key = f"{retriever} @{pipeline.depth}"
         keys.append((retriever.name, key))
-        lists.append(stopwatch.time(key, partial(_searched, view, retriever, sample, pipeline.depth, access)))
+        lists.append(stopwatch.time(key, partial(_searched, reading, retriever, sample, pipeline.depth)))
     best, path = lists[0], " + ".join(key for _, key in keys)
     if pipeline.fuse is not None:
         path = f"{path} >> {pipeline.fuse}"
         # Scoring and predicting reuse the query vectors of the search just before them.
         reuses = pipeline.completes or declared(pipeline.fuse).reads_queries
-        again = partial(_search_again, pipeline, sample, view, access) if reuses else None
-        work = partial(_joined, pipeline, sample, lists, view, services, access)
+        again = partial(_search_again, pipeline, sample, reading) if reuses else None
+        work = partial(_joined, pipeline, sample, lists, reading)
         best = stopwatch.time(path, work, again, reach=min(map(len, lists)))
         keys.append((name_of(pipeline.fuse), path))
-    source = PipelinePassages(pipeline, view, services, access)
+    source = PipelinePassages(pipeline, reading)
     for reranker in pipeline.rerank:
         path = f"{path} >> {reranker}"
-        best = stopwatch.time(path, partial(_reranked, reranker, sample, best, source, services), reach=len(best))
+        best = stopwatch.time(
+            path, partial(_reranked, reranker, sample, best, source, reading.services), reach=len(best)
+        )
         keys.append((name_of(reranker), path))
     return keys
 
@@ -214,15 +206,9 @@ def _total(parts: Sequence[Sequence[float]]) -> Any:
 
 
 def _joined(
-    pipeline: Pipeline,
-    sample: Sequence[Query],
-    lists: Sequence[Sequence[Rankings]],
-    view: View,
-    services: Services,
-    access: Access,
-    i: int,
+    pipeline: Pipeline, sample: Sequence[Query], lists: Sequence[Sequence[Rankings]], reading: Reading, i: int
 ) -> Rankings:
-    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], view, services, access)
+    return pipeline.join([sample[i]], [rankings[i] for rankings in lists], reading)
 
 
 def _reranked(
@@ -240,15 +226,13 @@ def _reranked(
         return given[i]
 
 
-def _searched(
-    view: View, retriever: Retriever, sample: Sequence[Query], depth: int, access: Access, i: int
-) -> Rankings:
-    return view.search(retriever, [sample[i]], depth, access)
+def _searched(reading: Reading, retriever: Retriever, sample: Sequence[Query], depth: int, i: int) -> Rankings:
+    return reading.search(retriever, [sample[i]], depth)
 
 
-def _search_again(pipeline: Pipeline, sample: Sequence[Query], view: View, access: Access, i: int) -> None:
+def _search_again(pipeline: Pipeline, sample: Sequence[Query], reading: Reading, i: int) -> None:
     for retriever in pipeline.retrieve:
-        view.search(retriever, [sample[i]], 1, access)
+        reading.search(retriever, [sample[i]], 1)
 
 
 def _costs(collected: Sequence[CollectedNotes]) -> tuple[float | None, float | None]:

@@ -26,7 +26,7 @@ from surefind.engine.confidence.answering import builtin, write_answering
 from surefind.engine.confidence.predictor import SavedModel, cross_fitted, fit
 from surefind.engine.confidence.signals import Kind
 from surefind.engine.search.confidence import signals_of
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, Reading
 from surefind.engine.store.backend import View
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, Bench
@@ -80,8 +80,8 @@ def ask(
         if report:
             report("Searching", at, len(queries))
         some = queries[at : at + _BATCH]
-        run = pipeline.run(some, 1, view, kb.services, OWNER)
-        measured.append(signals_of(run, some, pipeline, view, OWNER, effort))
+        reading = Reading(view, kb.services, OWNER)
+        measured.append(signals_of(pipeline.run(some, 1, reading), some, pipeline, reading, effort))
     return measured[0][0], np.concatenate([values for _, values in measured])
 
 

@@ -200,7 +200,7 @@ def ask(kb: KnowledgeBase, plan: Plan, report: OnProgress | None = None) -> Aske
 def _seconds(kb: KnowledgeBase, pipeline: Pipeline, queries: tuple[ExamQuery, ...], fused: Rankings) -> float:
     """Times a reranker that runs here, one question at a time, as in a search. One that asks a service is timed by its
     own calls (`dollars` has the price)."""
-    source = PipelinePassages(pipeline, kb.reader().view, kb.services, OWNER)
+    source = PipelinePassages(pipeline, kb.reader().reading(OWNER))
     taken = []
     for i in np.unique(np.linspace(0, len(queries) - 1, _TIMED).astype(int)).tolist():
         row = replace(fused, ids=fused.ids[i : i + 1], scores=fused.scores[i : i + 1])

@@ -39,7 +39,7 @@ from surefind.engine.llm.ask import ask, read_object
 from surefind.engine.llm.listwise import ListPrompt, describe, order_of
 from surefind.engine.llm.trained import RankedExample, TrainedPrompt, Weighed, save_prompt
 from surefind.engine.rerank.llm_listwise import LLMListwise
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, Reading
 from surefind.engine.store.lock import training_lock
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, places_of
@@ -193,13 +193,8 @@ class ListwiseTrainer:
         return system, log
 
     def _retrieve(self) -> Rankings:
-        rankings = self.pipeline.found(
-            [Query(query.text, query.id) for query in self.queries],
-            self.pipeline.depth,
-            self._view,
-            self.kb.services,
-            OWNER,
-        )
+        queries = [Query(query.text, query.id) for query in self.queries]
+        rankings = self.pipeline.found(queries, self.pipeline.depth, Reading(self._view, self.kb.services, OWNER))
         return Rankings(rankings.ids[:, : self.stage.top], rankings.scores[:, : self.stage.top], rankings.source)
 
     def _chunks(self, head: Sequence[int]) -> list[Chunk]:
