@@ -127,7 +127,7 @@ class Endpoint:
         with suppress(ValueError, RecursionError):
             answer = json.loads(text)
         if response.status_code != 200 or (isinstance(answer, dict) and answer.get("error")):  # gateways answer 200
-            raise _refusal(response, text, answer, self.advice, self.key_env)
+            raise _refusal(self, key, response, text, answer)
         if answer is None:
             kind = response.headers.get("content-type", "no content type")
             what = f"did not answer with JSON but with {kind}: {' '.join(text.split())[:_MAX_SHOWN_CHARS]!r}"
@@ -135,10 +135,9 @@ class Endpoint:
         return answer
 
     def _send(self, body: Any, headers: dict[str, str], seconds: float, max_bytes: int) -> tuple[Any, bytes]:
-        end = time.monotonic() + seconds
+        end, content = time.monotonic() + seconds, bytearray()
         headers = {**headers, "Accept-Encoding": "gzip, deflate"}  # they unpack to a thousand times the size at most
         limits = (min(seconds, _MAX_CONNECT_SECONDS), seconds, seconds, seconds)
-        content = bytearray()
         client = self._client = self._client or _Client(self.url)
         try:
             with client.stream("POST", self.url, json=body, headers=headers, timeout=limits) as response:
@@ -171,19 +170,20 @@ class _Client:
         weakref.finalize(self, client.close)
 
 
-def _refusal(response: Any, text: str, error: Any, advice: str, key_env: str) -> _RequestError:
+def _refusal(endpoint: Endpoint, key: str, response: Any, text: str, error: Any) -> _RequestError:
     for name in ("error", "message", "detail"):  # the usual forms of messages
         if isinstance(error, dict) and error.get(name):
             error = error[name]
-    message = " ".join((text if error is None else error if isinstance(error, str) else json.dumps(error)).split())
-    status = response.status_code
+    message = text if error is None else error if isinstance(error, str) else json.dumps(error)
+    message = " ".join(trust.without(key, message).split())  # JSON may have escaped it
+    status, advice = response.status_code, endpoint.advice
     what = f"answered {status}" + (f" ({message[:_MAX_SHOWN_CHARS]})" if message else "")
     if "insufficient_quota" in text:
         return _RequestError(what, "The account has no credit left.", status=status)
     temporary = status in (408, 429) or status >= 500
     if status in (401, 403):
-        key = f"the key in the environment variable {key_env}" if key_env else "key_env"
-        advice = f"Check {key}, and that it may use this model."
+        name = f"the key in the environment variable {endpoint.key_env}" if endpoint.key_env else "key_env"
+        advice = f"Check {name}, and that it may use this model."
     elif status in (404, 405) or 300 <= status < 400:
         advice = "Check url and model."
     elif temporary:
