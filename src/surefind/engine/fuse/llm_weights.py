@@ -244,17 +244,17 @@ class LLMWeights(Stage):
     ) -> list[Message]:
         """The prompt for a query; `turn` is -1 if the rankings are shown backwards."""
         names, rankings = labels(rankings)[::turn], rankings[::turn]
-        shown: dict[str, Any] = {
+        slots: dict[str, Any] = {
             "query": Data("query", query.text),
             "methods": methods(rankings, names),
             "format": "{" + ", ".join(f'"{name}": …' for name in names) + "}",
         }
         if self.mode == "informed":
-            shown["scores"] = distributions(rankings, row, names)
-            shown["examples"] = [
+            slots["scores"] = distributions(rankings, row, names)
+            slots["examples"] = [
                 Data("example", _written(example)) for example in self._examples(services, names[::turn])
             ]
-        return self._template(services).messages(**shown)
+        return self._template(services).messages(**slots)
 
     def _template(self, services: Services) -> Prompt:
         return services.prompt(self.name, self.prompt or _BUILT_IN[self.mode], _SLOTS[self.mode])
@@ -262,15 +262,15 @@ class LLMWeights(Stage):
     def _examples(self, services: Services, names: Sequence[str] | None = None) -> tuple[Weighed, ...]:
         if not self.examples:
             return ()
-        given = trained_prompt(services, self.examples, self.name).weighed
-        for example in given[:1] if names else ():
+        examples = trained_prompt(services, self.examples, self.name).weighed
+        for example in examples[:1] if names else ():
             weighed = [name for name, _ in example.weights]
             if weighed != names:
                 raise SpecError(
                     f"The examples {self.examples!r} are for {' + '.join(weighed)}, not {' + '.join(names or ())}. "
                     "Make new ones with: surefind train prompt --step llm_weights."
                 )
-        return given
+        return examples
 
 
 def _written(example: Weighed) -> str:

@@ -32,8 +32,8 @@ class Weighted(Stage):
 
     def __post_init__(self) -> None:
         require(self.weights is None or not self.by_name, self, "give weights by name or as a list, not both")
-        given = tuple(weight for _, weight in self.by_name) or self.weights
-        sound = given is None or (min(given, default=-1) >= 0 and sum(given) > 0)
+        weights = tuple(weight for _, weight in self.by_name) or self.weights
+        sound = weights is None or (min(weights, default=-1) >= 0 and sum(weights) > 0)
         require(sound, self, "weights must not be negative, and not all 0")
 
     def fuse(self, rankings: Sequence[Rankings], k: int) -> Rankings:
@@ -58,17 +58,17 @@ class Weighted(Stage):
 
     def _named(self, rankings: Sequence[Rankings]) -> tuple[float, ...]:
         """The weight of each ranking, looked up by the name of its retriever or by its kind."""
-        given = dict(self.by_name)
-        names = [ranking.source if ranking.source in given else ranking.signal for ranking in rankings]
+        weights = dict(self.by_name)
+        names = [ranking.source if ranking.source in weights else ranking.signal for ranking in rankings]
         there = ", ".join(ranking.source for ranking in rankings)
         for ranking, name in zip(rankings, names, strict=True):
-            if name not in given:
+            if name not in weights:
                 raise SpecError(f"{self} has no weight for {ranking.source}. Give one to each of: {there}.")
             if names.count(name) > 1:
                 raise SpecError(
                     f"{self} gives one weight to several rankings ({there}). Write weights=[…] in their order."
                 )
-        for name in given:
+        for name in weights:
             if name not in names:
                 raise SpecError(f"{self} has a weight for {name}, but the rankings are: {there}.")
-        return tuple(given[name] for name in names)
+        return tuple(weights[name] for name in names)

@@ -46,16 +46,16 @@ def reordered(rankings: Rankings, decided: Sequence[Decided], k: int, source: st
     ids = np.full((len(rankings), width), PAD, np.int64)
     scores = np.full((len(rankings), width), -np.inf, rankings.scores.dtype)
     for i, pairs in enumerate(decided):
-        given, before = rankings.row(i)
+        numbers, before = rankings.row(i)
         head = np.array([number for number, _ in pairs], np.int64)
         values = np.array([score for _, score in pairs], scores.dtype)
         if len(head):
             best = np.lexsort((head, -values))
-            rest = given[~np.isin(given, head)]
+            rest = numbers[~np.isin(numbers, head)]
             below = min(0.0, float(values.min())) - np.arange(1, len(rest) + 1, dtype=scores.dtype)
-            given, before = np.concatenate([head[best], rest]), np.concatenate([values[best], below])
-        n = min(width, len(given))
-        ids[i, :n], scores[i, :n] = given[:n], before[:n]
+            numbers, before = np.concatenate([head[best], rest]), np.concatenate([values[best], below])
+        n = min(width, len(numbers))
+        ids[i, :n], scores[i, :n] = numbers[:n], before[:n]
     return Rankings(ids, scores, source, "mixed")
 
 

@@ -80,10 +80,10 @@ def weights_for(stage: Stage, weights: tuple[float, ...] | None, rankings: Seque
 
 def alpha_of(weights: tuple[float, ...] | None, signals: Sequence[Signal]) -> float | None:
     """The share of the dense ranking in weights of two rankings; None unless exactly one of the two is dense."""
-    given = weights or (1.0,) * len(signals)
-    if len(given) != 2 or len(signals) != 2 or signals.count("dense") != 1:
+    shares = weights or (1.0,) * len(signals)
+    if len(shares) != 2 or len(signals) != 2 or signals.count("dense") != 1:
         return None
-    return given[signals.index("dense")] / sum(given)
+    return shares[signals.index("dense")] / sum(shares)
 
 
 def join(
