@@ -21,9 +21,9 @@ import pytest
 from helpers import Home
 from surefind.base import spec
 from surefind.base.errors import MissingPartError, SpecError, SurefindError, UsageError
-from surefind.engine.embed.batches import batches, quote, sendable, unit_rows
 from surefind.engine.embed.openai import OpenAI, _address
 from surefind.engine.net import endpoint as endpoint_module
+from surefind.engine.net.batches import batches, quote, sendable, unit_rows
 from surefind.engine.net.trust import bearer, is_local
 from surefind.engine.services import LocalServices
 from surefind.engine.store.vectors import CachedEmbedder, VectorCache

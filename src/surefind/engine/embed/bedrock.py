@@ -18,7 +18,7 @@ from surefind.base.protocols import Progress
 from surefind.base.running.workers import Workers, shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray
-from surefind.engine.embed.batches import quote, sendable, unit_rows
+from surefind.engine.net.batches import quote, sendable, unit_rows
 from surefind.engine.net.bedrock import bedrock_client, explained
 
 _ADVICE = {

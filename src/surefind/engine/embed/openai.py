@@ -19,7 +19,7 @@ from surefind.base.protocols import Progress
 from surefind.base.running.workers import shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray
-from surefind.engine.embed.batches import batches, quote, sendable, unit_rows
+from surefind.engine.net.batches import batches, quote, sendable, unit_rows
 from surefind.engine.net.endpoint import Endpoint
 from surefind.engine.net.trust import refuse_secrets
 

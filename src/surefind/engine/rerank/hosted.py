@@ -25,8 +25,8 @@ from surefind.base.running.notes import spend
 from surefind.base.running.workers import shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Floats, Query, Rankings
-from surefind.engine.embed.batches import BYTES_PER_TOKEN, sendable
 from surefind.engine.inference.cross_encoder import title_of
+from surefind.engine.net.batches import BYTES_PER_TOKEN, sendable
 from surefind.engine.net.endpoint import Endpoint
 from surefind.engine.net.trust import is_local, refuse_secrets
 from surefind.engine.rerank._rescore import Blend, cached_scorer

@@ -1,6 +1,6 @@
 """Helpers of encoders and rerankers behind a network: prepare texts, make batches and unit vectors, estimate the cost.
 
-A module of its own, because `openai`, `bedrock` and `rerank/hosted.py` use it.
+A module of its own, because two encoders and a reranker use it, and each public module of their rooms is a stage.
 """
 
 from __future__ import annotations
