@@ -56,7 +56,10 @@ TOYS = {
 _numbers = count()
 
 
-FIRST = ("docs", "train_fusion", "faults", "mcp", "http", "cutting", "parts", "versions", "study_agentic", "plugin")
+FIRST = (
+    "docs", "route_matrix", "freeze", "http_hidden", "look_alikes", "preview_rights", "train_fusion", "http_workers",
+    "mcp", "tutorial", "faults", "http_job_access", "versions", "cutting", "ingest_git", "http_turns",
+)  # fmt: skip
 """The test files that take longest. A process that takes one last works on while the others have nothing to do."""
 
 
