@@ -24,7 +24,7 @@ from surefind.engine.inference.provenance import FusionManifest, FusionTraining
 from surefind.engine.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.connection import file_version
-from surefind.kb.adoption import kept_changes, prepare, write
+from surefind.kb.adoption import last_change, prepare, write
 from surefind.kb.queries import QueryLog
 from surefind.lab.bench.reranking import RunCache
 from surefind.lab.bench.saved import read_report, reports_in
@@ -195,7 +195,7 @@ def test_trained_prompt(tmp_path: Path) -> None:
 
 def test_adopted_configurations(home: Home) -> None:
     write(home.folder, prepare(home.folder, "other", Pipeline.parse("bm25(k1=2)")))
-    check(home.folder / ".surefind/adopted.json", lambda: kept_changes(home.folder), SurefindError)
+    check(home.folder / ".surefind/adopted.json", lambda: last_change(home.folder), SurefindError)
 
 
 def test_record_of_a_repository(tmp_path: Path) -> None:

@@ -263,9 +263,6 @@ def last_change(folder: Path) -> SettingsChange | None:
         ) from None
 
 
-kept_changes = last_change  # kb/integrity.py
-
-
 MARK = "[redacted]"
 EDIT = "an edit of the settings"
 """What the change is called that an edit makes."""

@@ -211,9 +211,9 @@ def _models(kb: KnowledgeBase) -> str:
 
 def _records(kb: KnowledgeBase) -> str:
     """The small files that only some commands read."""
-    from surefind.kb.adoption import kept_changes
+    from surefind.kb.adoption import last_change
 
-    check_all([partial(kept_changes, kb.folder)])
+    check_all([partial(last_change, kb.folder)])
     small = sorted(kb.data.glob("git/*/left_out.json"))
     broken = []
     for path in (path for path in small if path.exists() and path.stat().st_size):  # a killed writer has left it empty

@@ -3,7 +3,7 @@
 A `Backend` takes in the chunks of versions, makes sets of documents searchable and opens them. A `View` is one set in
 one layout, opened to be read. The code above this interface does not depend on how chunks are stored: a chunk has an id
 that is the same in every process and generation, and the caller's rights are an `Access`, not a list of chunks.
-`surefind.testing.check_backend` tests that a backend fulfils all of this.
+`tests/backend_contract.py` tests that a backend fulfils all of this.
 """
 
 from __future__ import annotations
