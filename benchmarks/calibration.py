@@ -21,8 +21,8 @@ import numpy as np
 
 from _collecting import DEFAULT, collections, fewer, questions_of
 from _shared import machine
-from surefind.engine.confidence.measures import MEASURED, features
 from surefind.engine.confidence.predictor import fit
+from surefind.engine.confidence.signals import MEASURED, features
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.lab.calibrate.report import SkipResult

@@ -29,7 +29,7 @@ from surefind.base.protocols import Analyzer
 from surefind.base.text import words as folding
 from surefind.base.text.words import HAN, HANGUL, UNSPACED_RUN, clusters, pattern
 from surefind.base.types import EVERY, Chunk, Document, Query
-from surefind.engine.analyze import _tokens
+from surefind.engine.analyze import english
 from surefind.engine.analyze.english import English
 from surefind.engine.retrieve._counting import Terms
 from surefind.engine.retrieve._postings import Postings
@@ -37,8 +37,7 @@ from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.services import LocalServices
 from surefind.engine.write.layout import Layout
 from surefind.lab.exam.known_item import generate
-from surefind.lab.measure.gains import ChunkSpans, Judge
-from surefind.lab.measure.ranks import ndcg
+from surefind.lab.measure.ranks import ChunkSpans, Judge, ndcg
 from surefind.lab.measure.statistics import bootstrap
 
 _ENGLISH = English()
@@ -71,7 +70,7 @@ class Way:
     accents: str = "folded"
 
     def tokens(self, text: str) -> list[str]:
-        return _tokens.raw_tokens(text)
+        return english.raw_tokens(text)
 
     def terms(self, token: str) -> tuple[str, ...]:
         if token.isascii():
@@ -86,7 +85,7 @@ class Way:
         made = [
             term
             for form in forms
-            for word in _tokens.pattern(_tokens.WIDE_TOKEN).findall(form)
+            for word in english.pattern(english.WIDE_TOKEN).findall(form)
             for term in _ENGLISH._of_word(word)
         ]
         return list(dict.fromkeys(made))

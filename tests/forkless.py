@@ -24,7 +24,7 @@ from surefind.doors.http.search_workers import WorkerProcess
 from surefind.engine.files.git import git
 from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
-from surefind.engine.write.children import Child
+from surefind.engine.write.preparing import Child
 
 FOLDER = Path(tempfile.mkdtemp())
 

@@ -13,8 +13,8 @@ from surefind.base.errors import SpecError
 from surefind.base.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
 from surefind.base.types import EVERY, Chunk, FloatArray, IdArray, Mask, Query, Rankings, Wording
 from surefind.engine.store.backend import Passage, Spans, View
-from surefind.engine.store.columns import Facet
 from surefind.engine.store.indexes import innermost
+from surefind.engine.store.table import Facet
 from surefind.testing.retrievers import built
 from surefind.testing.stages import rule
 

@@ -43,8 +43,7 @@ from surefind.lab.bench.engine import OWNER, places_of
 from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
 from surefind.lab.exam.model import relocate
-from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, Judge
 
 WRITTEN = ("sample", "scifact", "cranfield", "boolq", "hotpotqa-sub", "squad2-dev-half", "covidqa-partial", "policyqa")
 """Collections whose questions were written by people. Those of the others were written by language models."""

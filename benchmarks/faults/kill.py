@@ -52,7 +52,7 @@ from surefind.base.types import Chunk, Mask, Query
 from surefind.engine.retrieve.bm25 import BM25
 from surefind.engine.retrieve.tfidf import TfIdf
 from surefind.engine.services import LocalServices
-from surefind.engine.store import parts
+from surefind.engine.store import indexes
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "quillhaven" / "sops"
 _LOOK = 0.002
@@ -487,12 +487,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         f"seed {given.seed}, {given.kills} kills, Python {platform.python_version()}, {platform.machine()}", flush=True
     )
     warm()
-    usual = parts.MIN_PARTED_CHUNKS, parts.MERGE_SHARE  # the commands are forks of this process
+    usual = indexes.MIN_PARTED_CHUNKS, indexes.MERGE_SHARE  # the commands are forks of this process
     harmed, started = 0, time.perf_counter()
     for i, scenario in enumerate(chosen):
         count = given.kills // len(chosen) + (i < given.kills % len(chosen))
         chance = random.Random(f"{given.seed}/{scenario.name}")
-        parts.MIN_PARTED_CHUNKS, parts.MERGE_SHARE = (2, 10**6) if scenario.divided else usual
+        indexes.MIN_PARTED_CHUNKS, indexes.MERGE_SHARE = (2, 10**6) if scenario.divided else usual
         harmed += _rounds(scenario, count, chance, not given.no_doctor) if count else 0
     minutes = (time.perf_counter() - started) / 60
     print(f"{given.kills - harmed} of {given.kills} kills did no harm, in {minutes:.1f} min")

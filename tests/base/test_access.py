@@ -20,7 +20,7 @@ from surefind.base.access import Access, Filter, PathRule
 from surefind.base.errors import ConfigError, UsageError
 from surefind.base.types import Query
 from surefind.engine.search.pipeline import Reading
-from surefind.engine.store.columns import Columns
+from surefind.engine.store.table import Columns
 
 SETTINGS = """
 [search]

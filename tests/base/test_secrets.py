@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from helpers import WORDS, Home
-from surefind.base.disk.folders import DATA_FOLDER, private_folder
+from surefind.base.disk.sealed import DATA_FOLDER, private_folder
 from surefind.base.errors import SourceError, SurefindError
 from surefind.base.redact import redacted
 from surefind.engine.files.git import GitOrigin

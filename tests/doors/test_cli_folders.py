@@ -12,8 +12,8 @@ import pytest
 
 from exam_helpers import Ran, surefind
 from helpers import WORDS, Home, ask
-from surefind.base.disk import folders
-from surefind.base.disk.folders import nearest
+from surefind.base.disk import sealed
+from surefind.base.disk.sealed import nearest
 from surefind.base.errors import StoreError
 from surefind.engine.services import LocalServices
 
@@ -156,7 +156,7 @@ def test_nothing_above_the_home_folder_is_looked_at(tmp_path: Path, monkeypatch:
 def test_another_file_system_is_not_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mounted").mkdir()
     (tmp_path / "surefind.toml").touch()
-    monkeypatch.setattr(folders, "_device", lambda folder: 1 if folder.name == "mounted" else 2)
+    monkeypatch.setattr(sealed, "_device", lambda folder: 1 if folder.name == "mounted" else 2)
     assert nearest(tmp_path / "mounted") is None
 
 

@@ -19,7 +19,7 @@ from http_helpers import serving
 from surefind import Access
 from surefind.base.errors import ClosedError
 from surefind.engine.store.cache import Cache
-from surefind.engine.store.connection import Connection, ConnectionPool
+from surefind.engine.store.database import Connection, ConnectionPool
 
 STRESS = Path(__file__).with_name("closing_stress.py")
 

@@ -23,7 +23,7 @@ from surefind.engine.inference.folder import check_record, questions_trained_on
 from surefind.engine.inference.provenance import FusionManifest, FusionTraining
 from surefind.engine.llm.trained import TrainedPrompt, read_prompt, save_prompt
 from surefind.engine.search.pipeline import Pipeline
-from surefind.engine.store.connection import file_version
+from surefind.engine.store.database import file_version
 from surefind.kb.adoption import last_change, prepare, write
 from surefind.kb.queries import QueryLog
 from surefind.lab.bench.reranking import RunCache

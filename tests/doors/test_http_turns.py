@@ -37,8 +37,8 @@ from surefind.doors.server import create_app
 from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.services import LocalServices
-from surefind.engine.write import children
-from surefind.engine.write.reading import FilePreparer
+from surefind.engine.write import preparing
+from surefind.engine.write.preparing import FilePreparer
 from surefind.kb import KnowledgeBase
 from surefind.kb.drafts import difference as desk_difference
 from surefind.kb.drafts import difference as differences
@@ -238,15 +238,15 @@ def test_work_ends_at_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_file_that_is_read_for_nobody_is_stopped(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The child process that reads it is killed."""
     asked, ended = threading.Event(), []
-    ask, end = children.Child.ask, children.Child.end
+    ask, end = preparing.Child.ask, preparing.Child.end
 
-    def waits(child: children.Child, request: bytes, *more: Any) -> Any:
+    def waits(child: preparing.Child, request: bytes, *more: Any) -> Any:
         asked.set()
         return ask(child, b"", *more)  # an empty line is no request, so no answer comes
 
-    monkeypatch.setattr(children.Child, "_give", lambda *_: None)
-    monkeypatch.setattr(children.Child, "ask", waits)
-    monkeypatch.setattr(children.Child, "end", lambda child: (end(child), ended.append(child.process.returncode)))
+    monkeypatch.setattr(preparing.Child, "_give", lambda *_: None)
+    monkeypatch.setattr(preparing.Child, "ask", waits)
+    monkeypatch.setattr(preparing.Child, "end", lambda child: (end(child), ended.append(child.process.returncode)))
     home.write("docs/a.md", "# A\n\nalpha\n")
     with home.open() as kb:
         stop = threading.Event()

@@ -14,7 +14,6 @@ from cases import each
 from surefind.base.disk.sealed import from_json, to_json
 from surefind.base.errors import SpecError, StoreError
 from surefind.base.types import Rankings
-from surefind.engine.confidence.measures import MEASURED, confidence, features
 from surefind.engine.confidence.predictor import (
     FILE,
     LogisticModel,
@@ -25,6 +24,7 @@ from surefind.engine.confidence.predictor import (
     fit,
     write_calibration,
 )
+from surefind.engine.confidence.signals import MEASURED, confidence, features
 from surefind.testing import Row, rankings_of
 
 

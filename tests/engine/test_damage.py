@@ -17,8 +17,8 @@ from helpers import Home
 from surefind import Access
 from surefind.base.errors import DamagedError, NotBuiltError, StoreError
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.checksums import text_checksum
 from surefind.engine.store.chunks import ChunkRows
+from surefind.engine.store.database import text_checksum
 from surefind.kb.changes import compare, compare_texts
 from surefind.kb.integrity import problems
 from surefind.kb.rights import decisions

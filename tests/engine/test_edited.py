@@ -16,8 +16,8 @@ from surefind.engine.store import table as tables
 from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.indexes import table_key
-from surefind.engine.store.rows import Member
 from surefind.engine.store.table import ChunkTable
+from surefind.engine.store.versions import Member
 
 
 def page(metadata: str, *words: str) -> str:

@@ -20,7 +20,7 @@ from surefind import KnowledgeBase
 from surefind.base.access import Access
 from surefind.base.errors import UsageError
 from surefind.doors.auth.keys import Keys
-from surefind.engine.store.columns import MAX_VALUES, Columns, facets_of
+from surefind.engine.store.table import MAX_VALUES, Columns, facets_of
 
 Row = dict[str, Any]
 rows = st.lists(

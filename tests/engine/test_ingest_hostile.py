@@ -24,7 +24,7 @@ from surefind.engine.files import readers
 from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, scan
-from surefind.engine.write.reading import FilePreparer
+from surefind.engine.write.preparing import FilePreparer
 
 LAUGHS = (
     b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "ha">'

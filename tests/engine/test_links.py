@@ -18,7 +18,7 @@ from surefind.engine.files.opening import ReplacedError, held, read_bytes
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, Missed, scan
 from surefind.engine.write.intake import Intake
-from surefind.engine.write.reading import FilePreparer
+from surefind.engine.write.preparing import FilePreparer
 
 Follow = Literal["never", "inside", "anywhere"]
 

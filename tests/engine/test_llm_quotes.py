@@ -20,7 +20,7 @@ from surefind.base.spec import make
 from surefind.base.types import Mask, Query
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.models import quote
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, Reading
 from surefind.engine.services import LocalServices
 from surefind.lab.bench.cost import again, calls_of, stages_of
 
@@ -67,7 +67,7 @@ def quoted(text: str, services: Any) -> int:
 def asked(text: str, services: Any) -> None:
     view = MemoryView(CHUNKS, services, Mask(None))
     for _ in range(2):  # the second search is answered from the cache
-        Pipeline.parse(text).run(QUERIES, 8, view, services, Access.owner())
+        Pipeline.parse(text).run(QUERIES, 8, Reading(view, services, Access.owner()))
 
 
 def answers(dice: random.Random, llm: LLMServer) -> None:

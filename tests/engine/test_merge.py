@@ -15,9 +15,9 @@ import pytest
 
 from helpers import Home
 from surefind.base.errors import LockedError
-from surefind.engine.store import parts
-from surefind.engine.store.parts import Parts
-from surefind.engine.write import publish
+from surefind.engine.store import indexes
+from surefind.engine.store.indexes import Parts
+from surefind.engine.write import writer
 
 QUERIES = ("cash", "wire", "number3", "number7")
 
@@ -26,7 +26,7 @@ QUERIES = ("cash", "wire", "number3", "number7")
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """A knowledge base of twelve documents whose index has two parts."""
     for name, value in (("MIN_PARTED_CHUNKS", 2), ("BUILD_SHARE", 1), ("_MERGE_RATIO", 1), ("MERGE_SHARE", 10**6)):
-        monkeypatch.setattr(parts, name, value)
+        monkeypatch.setattr(indexes, name, value)
     made = Home(tmp_path)
     for i in range(12):
         made.write(f"docs/{i:02}.md", f"# Page {i}\n\ncash number{i}\n")
@@ -53,7 +53,7 @@ def while_merging(home: Home, monkeypatch: pytest.MonkeyPatch, do: Callable[[], 
         try:
             assert reached.wait(60)
             do()
-            monkeypatch.setattr(parts, "MERGE_SHARE", 2)
+            monkeypatch.setattr(indexes, "MERGE_SHARE", 2)
         finally:
             go_on.set()
         merged = merging.result()
@@ -72,7 +72,7 @@ def fresh_answers(home: Home) -> list[list[tuple[str, str, float]]]:
 def newest_sizes(home: Home) -> list[int]:
     """The chunks of each part of the current index, with those that are gone."""
     with home.open() as kb:
-        folders = [folder for folder in kb.folders(kb.reader().generation) if (folder / parts.PARTS).exists()]
+        folders = [folder for folder in kb.folders(kb.reader().generation) if (folder / indexes.PARTS).exists()]
     return [len(np.load(path)) for folder in folders for path in sorted(folder.glob("places-*.npy"))]
 
 
@@ -130,7 +130,7 @@ def test_only_one_process_merges_at_a_time(home: Home, monkeypatch: pytest.Monke
 def test_a_writer_that_does_not_end_costs_the_merge_and_nothing_else(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(publish, "_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "_WAIT_SECONDS", 0.0)
     before = home.answers(*QUERIES)
     with home.open() as kb, home.open() as other:
         with other._writers.change(), pytest.raises(LockedError, match="is writing"):
@@ -142,13 +142,13 @@ def test_a_writer_that_does_not_end_costs_the_merge_and_nothing_else(
 KILLED = """
 import os, signal, sys
 from surefind import KnowledgeBase
-from surefind.engine.store import parts
-parts.MERGE_SHARE = 10**6
-real = parts.Parts.{method}
+from surefind.engine.store import indexes
+indexes.MERGE_SHARE = 10**6
+real = indexes.Parts.{method}
 def dying(self, *given):
     real(self, *given)
     os.kill(os.getpid(), signal.SIGKILL)
-parts.Parts.{method} = dying
+indexes.Parts.{method} = dying
 KnowledgeBase.open(sys.argv[1]).compact()
 """
 

@@ -24,7 +24,7 @@ from surefind.engine.store.backends.milvus.record import (
     remote_spec,
 )
 from surefind.engine.store.backends.milvus.words import Analysis, SetStatistics
-from surefind.engine.store.rows import Member
+from surefind.engine.store.versions import Member
 from surefind.testing.retrievers import built
 
 WORDS = "cash teller vault reports reporting loan branch audits night key the of and drawer coin note".split()

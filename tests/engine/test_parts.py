@@ -27,11 +27,10 @@ from surefind.base.types import EVERY, PAD, Chunk, Mask, Query
 from surefind.doors.cli import build
 from surefind.engine.retrieve import _vectors
 from surefind.engine.services import LocalServices
-from surefind.engine.store import parts
+from surefind.engine.store import indexes
 from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.indexes import PART, IndexStore
-from surefind.engine.store.parts import Parts, StoredPart, staying
+from surefind.engine.store.indexes import PART, IndexStore, Parts, StoredPart, staying
 
 WORDS = "cash card wire hold branch ledger audit policy escrow claim the of".split()
 SETTINGS = """[search]
@@ -46,10 +45,10 @@ services = LocalServices()
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Two chunks are enough for an index of parts, and parts are merged late."""
-    monkeypatch.setattr(parts, "MIN_PARTED_CHUNKS", 2)
-    monkeypatch.setattr(parts, "MERGE_SHARE", 1)
-    monkeypatch.setattr(parts, "BUILD_SHARE", 1)
-    monkeypatch.setattr(parts, "_MERGE_RATIO", 1)
+    monkeypatch.setattr(indexes, "MIN_PARTED_CHUNKS", 2)
+    monkeypatch.setattr(indexes, "MERGE_SHARE", 1)
+    monkeypatch.setattr(indexes, "BUILD_SHARE", 1)
+    monkeypatch.setattr(indexes, "_MERGE_RATIO", 1)
     yield
 
 
@@ -150,7 +149,7 @@ def test_syncs_that_add_parts_give_what_a_fresh_sync_gives(
 def compact(home: Home, report: OnProgress | None = None) -> list[str]:
     """Merges the parts of every index that has several."""
     with pytest.MonkeyPatch.context() as patch, home.open() as kb:
-        patch.setattr(parts, "MERGE_SHARE", 10**6)
+        patch.setattr(indexes, "MERGE_SHARE", 10**6)
         return kb.compact(report)
 
 
@@ -165,7 +164,7 @@ def filled(home: Home) -> Home:
 
 
 def joined_folders(home: Home) -> list[Path]:
-    return [path.parent for path in home.folder.rglob(parts.PARTS)]
+    return [path.parent for path in home.folder.rglob(indexes.PARTS)]
 
 
 @pytest.fixture
@@ -187,7 +186,7 @@ def test_sync_leaves_the_large_part_as_it_is(grown: Home) -> None:
 
 
 def keys_of(folder: Path) -> list[str]:
-    return [str(key) for key in json.loads((folder / parts.PARTS).read_text())]
+    return [str(key) for key in json.loads((folder / indexes.PARTS).read_text())]
 
 
 def test_parts_are_kept_as_long_as_a_generation_needs_them(grown: Home) -> None:
@@ -229,7 +228,7 @@ def test_damaged_part_is_noticed_and_rebuilt_by_sync(grown: Home, which: str) ->
 
 def test_sync_repairs_the_large_part_of_an_index(tmp_path: Path, toys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the parts that users have: when the large one is gone, what is left is so little that all is built again."""
-    monkeypatch.setattr(parts, "MIN_PARTED_CHUNKS", 2)
+    monkeypatch.setattr(indexes, "MIN_PARTED_CHUNKS", 2)
     home = filled(Home(tmp_path, SETTINGS))
     before = home.answers("cash", "number3")
     for folder in joined_folders(home):
@@ -292,7 +291,7 @@ def test_chunks_of_a_deleted_version_go_with_the_next_sync(grown: Home, monkeypa
 
 def test_damaged_list_of_parts_is_told_by_status_as_well(grown: Home) -> None:
     for folder in joined_folders(grown):
-        (folder / parts.PARTS).write_bytes(b"\xff[]")
+        (folder / indexes.PARTS).write_bytes(b"\xff[]")
     with grown.open() as kb:
         assert kb.status().indexes
     grown.sync()
@@ -361,7 +360,7 @@ def test_nothing_is_lost_if_merging_is_interrupted_or_its_result_damaged(grown: 
 
 def test_sync_command_publishes_before_it_merges(grown: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """The document is found while the parts are still being merged, by a reader that was opened meanwhile."""
-    monkeypatch.setattr(parts, "MERGE_SHARE", 10**6)
+    monkeypatch.setattr(indexes, "MERGE_SHARE", 10**6)
     grown.write("docs/07.md", "# Page 7\n\nzebra number7\n", age=30)
     real, found = Parts.merge, []
 
@@ -381,7 +380,7 @@ def test_sync_command_succeeds_if_merging_fails(grown: Home, monkeypatch: pytest
     def failing(self: Parts, *given: Any) -> str:
         raise OSError("No space left on device")
 
-    monkeypatch.setattr(parts, "MERGE_SHARE", 10**6)
+    monkeypatch.setattr(indexes, "MERGE_SHARE", 10**6)
     monkeypatch.setattr(Parts, "merge", failing)
     monkeypatch.chdir(grown.folder)
     run = CliRunner().invoke(build(["sync"]), ["sync"])

@@ -15,16 +15,15 @@ from cases import each
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
 from surefind.base.errors import SourceError
-from surefind.base.running.cores import usable_cores
+from surefind.base.running.workers import usable_cores
 from surefind.engine.files.inside import reading
 from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.connection import ConnectionPool
-from surefind.engine.write.children import spares
+from surefind.engine.store.database import ConnectionPool
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
-from surefind.engine.write.reading import FilePreparer
+from surefind.engine.write.preparing import FilePreparer, spares
 
 LAYOUT = "hierarchical(parent=200, child=40, overlap=0) + headings"
 FILES = sorted(EXAMPLE.rglob("*.md"))[:12]

@@ -19,7 +19,7 @@ from surefind.base import spec
 from surefind.base.errors import CorruptIndexError, MissingPartError, SpecError, SurefindError
 from surefind.base.running.notes import collecting
 from surefind.base.types import Chunk, Query
-from surefind.engine.confidence.measures import confidence
+from surefind.engine.confidence.signals import confidence
 from surefind.engine.inference import cross_encoder as rerank_onnx
 from surefind.engine.inference import encoder as embed_onnx
 from surefind.engine.inference.cross_encoder import PairTokenizer, best_window

@@ -260,7 +260,7 @@ def test_catalogue_on_a_full_disk_is_not_called_damaged(
     def fails(*_: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("surefind.engine.store.connection.version", fails)
+    monkeypatch.setattr("surefind.engine.store.database.version", fails)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free))
     with pytest.raises(StoreError) as caught:
         two.found("alpha")

@@ -16,7 +16,7 @@ from surefind.base.errors import NotBuiltError, SourceError
 from surefind.base.protocols import Reader
 from surefind.base.types import Document
 from surefind.engine.write.prepare import Prepared
-from surefind.engine.write.reading import FilePreparer
+from surefind.engine.write.preparing import FilePreparer
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from surefind.base.protocols import Reader, Services
 from surefind.base.types import Chunk, Document
 from surefind.engine.files.inside import reading
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.rows import Generation, Version
+from surefind.engine.store.versions import Generation, Version
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared, PrepareTask, prepare
-from surefind.engine.write.reading import FilePreparer
+from surefind.engine.write.preparing import FilePreparer
 from surefind.kb.changes import compare, compare_texts
 
 
@@ -704,7 +704,7 @@ def test_publish_that_a_model_failed_at_is_not_undone_by_the_next_sync(
     def fails(layout: Layout, document: Document, services: Services) -> tuple[list[Chunk], str]:
         return layout.cut(document, services), "was indexed without some answers of a language model"
 
-    monkeypatch.setattr("surefind.engine.write.reading.cut_here", fails)
+    monkeypatch.setattr("surefind.engine.write.preparing.cut_here", fails)
     monkeypatch.setattr(Layout, "text_only", False)
     publish(two, "zebra common", "a.md")
     assert two.sync().unchanged == 2

@@ -20,9 +20,8 @@ from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table, write_csv, write_jsonl
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment, clusters_of, query_from_json, query_to_json, relocate
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.gains import Judge
 from surefind.lab.measure.lss import Labeller
-from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, Judge, Measure
 from surefind.testing import rankings_of
 
 TEXTS = {

@@ -25,8 +25,7 @@ from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import places_of
 from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
-from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, Judge
 from surefind.lab.measure.statistics import permutation_p
 
 pytest.importorskip("httpx")

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from cases import each
 from exam_helpers import query
 from surefind.lab.exam.model import Judgment
-from surefind.lab.measure.gains import ChunkSpans
-from surefind.lab.measure.ranks import parse_measure
+from surefind.lab.measure.ranks import ChunkSpans, parse_measure
 from surefind.lab.measure.spans import OverlapJudge, union
 from surefind.testing import rankings_of
 

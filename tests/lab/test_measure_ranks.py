@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from cases import each
 from exam_helpers import query
 from surefind.lab.exam.model import Judgment
-from surefind.lab.measure.gains import ChunkSpans, Judge, Level
-from surefind.lab.measure.ranks import MEASURES
+from surefind.lab.measure.ranks import MEASURES, ChunkSpans, Judge, Level
 from surefind.testing import rankings_of
 
 ALL = sorted(MEASURES)

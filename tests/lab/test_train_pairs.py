@@ -16,7 +16,7 @@ from surefind.base.errors import MissingPartError, SpecError
 from surefind.base.types import Chunk, Document
 from surefind.engine.search.pipeline import Pipeline
 from surefind.lab.exam.model import Exam, Judgment
-from surefind.lab.measure.gains import ChunkSpans
+from surefind.lab.measure.ranks import ChunkSpans
 from surefind.lab.train import job
 from surefind.lab.train.job import TrainingJob
 from surefind.lab.train.neural import train_model, with_encoder, with_reranker

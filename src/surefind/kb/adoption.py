@@ -33,8 +33,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import read_sealed, sealed
+from surefind.base.disk.sealed import private_folder, read_sealed, sealed
 from surefind.base.errors import ConfigError, NothingIndexedError, UsageError
 from surefind.base.prompts.values import Calls
 from surefind.base.protocols import OnProgress, Retriever

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from surefind.base.errors import NothingIndexedError, UsageError
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.connection import explaining
-from surefind.engine.store.rows import Generation
+from surefind.engine.store.database import explaining
+from surefind.engine.store.versions import Generation
 from surefind.kb.drafts.difference import unified
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 from surefind.base.errors import NothingIndexedError, SourceError, StoreError, UsageError
 from surefind.base.names import one_spelling
 from surefind.base.running.workers import check_stopped
-from surefind.kb.shared import Shared
 from surefind.kb.writing import Writers
 
 if TYPE_CHECKING:
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
     from surefind.base.types import Chunk, Document
     from surefind.engine.search.reader import Searcher
-    from surefind.engine.write.reading import FilePreparer
+    from surefind.engine.write.preparing import FilePreparer
     from surefind.kb.drafts.store import Content
     from surefind.kb.drafts.values import Base, Draft
+    from surefind.kb.shared import Shared
     from surefind.kb.writing import Gate
 
 T = TypeVar("T")
@@ -67,8 +67,8 @@ class Drafts:
         published now. A new name that looks like that of another document is refused; the message names the other one
         if `access` admits to it."""
         from surefind.base.access import Access
-        from surefind.engine.store.connection import explaining
-        from surefind.kb.drafts.taking import check_document, check_name, check_new
+        from surefind.engine.store.database import explaining
+        from surefind.kb.drafts.publishing import check_document, check_name, check_new
 
         check_name(name)
         document = document or one_spelling(name)
@@ -84,7 +84,7 @@ class Drafts:
     def _earlier(self, version: int, document: str) -> Base:
         """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
         was deleted, or is of another document, is out of date: its author puts it on the newer version."""
-        from surefind.kb.drafts.taking import base_from
+        from surefind.kb.drafts.publishing import base_from
         from surefind.kb.drafts.values import Base
 
         try:
@@ -114,7 +114,7 @@ class Drafts:
     def restore(self, version: int, author: str = "") -> Draft:
         """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
         that list, because the version had it from an earlier one, the draft is Markdown that names it."""
-        from surefind.kb.drafts.taking import shown, text_name
+        from surefind.kb.drafts.publishing import shown, text_name
 
         document, name, data = self.source_of(version)
         content, base = self._taken(name, data, document.id, False)
@@ -126,7 +126,7 @@ class Drafts:
     def source_of(self, version: int) -> tuple[Document, str, bytes]:
         """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
         was published from, or Markdown."""
-        from surefind.kb.drafts.taking import shown, text_name
+        from surefind.kb.drafts.publishing import shown, text_name
 
         document = self._shared.catalogue.versions.document(version)
         name, data = self._shared.desk.file_of(version) or (text_name(document.id), shown(document).encode())
@@ -234,7 +234,7 @@ class Drafts:
 
     def chunks_of(self, name: str, data: bytes, document: str, keep_metadata: bool = False) -> list[Chunk]:
         """Returns the chunks that a file will have as a draft of a document, in the layout of the settings."""
-        from surefind.engine.write.reading import cut_each
+        from surefind.engine.write.preparing import cut_each
 
         layout = self._shared.settings.layout
         if layout.asks_llm:
@@ -286,14 +286,14 @@ class Drafts:
     ) -> tuple[Content, Base]:
         """Reads the file of a draft as it will be published, with this access list, if there is one. Returns it, and
         the published version."""
+        from surefind.kb.drafts.publishing import shown
         from surefind.kb.drafts.store import Content
-        from surefind.kb.drafts.taking import shown
 
         made, base = self._made(name, data, document, keeps, acl)
         return Content(name, data, shown(made), made.title, made.acl, len(made.text)), base
 
     def _made(self, name: str, data: bytes, document: str, keeps: bool, acl: tuple[str, ...]) -> tuple[Document, Base]:
-        from surefind.kb.drafts.taking import check_name, completed, read
+        from surefind.kb.drafts.publishing import check_name, completed, read
 
         check_name(name)
         base, before = self._published(document)
@@ -301,8 +301,8 @@ class Drafts:
             return completed(read(reading, name, data, document), before, keeps, acl), base
 
     def _published(self, document: str) -> tuple[Base, Document | None]:
-        from surefind.engine.store.connection import explaining
-        from surefind.kb.drafts.taking import base_of
+        from surefind.engine.store.database import explaining
+        from surefind.kb.drafts.publishing import base_of
         from surefind.kb.drafts.values import Base
 
         try:
@@ -313,7 +313,7 @@ class Drafts:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[FilePreparer]:
-        from surefind.engine.write.reading import FilePreparer
+        from surefind.engine.write.preparing import FilePreparer
 
         with FilePreparer(self._shared.settings.readers, self._shared.settings.limits, spare=True) as reading:
             yield reading

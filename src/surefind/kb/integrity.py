@@ -20,11 +20,20 @@ from surefind.engine.inference.folder import RECORD, check_record
 from surefind.engine.llm.chat import CompletionCache
 from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.checksums import checksum, chunk_digest, text_checksum
-from surefind.engine.store.connection import damaged, damaged_pages, explaining, file_version
-from surefind.engine.store.database import BLOCK, BLOCK_BITS, CHUNK, VERSION
-from surefind.engine.store.rows import document_of
-from surefind.engine.store.versions import content_hash
+from surefind.engine.store.database import (
+    BLOCK,
+    BLOCK_BITS,
+    CHUNK,
+    VERSION,
+    checksum,
+    chunk_digest,
+    damaged,
+    damaged_pages,
+    explaining,
+    file_version,
+    text_checksum,
+)
+from surefind.engine.store.versions import content_hash, document_of
 from surefind.kb import KnowledgeBase
 
 _MAX_LISTED = 5

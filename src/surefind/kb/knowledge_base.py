@@ -31,8 +31,8 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import Searcher, check_query
 from surefind.engine.services import LocalServices
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.connection import explaining
-from surefind.engine.store.rows import Generation, Version
+from surefind.engine.store.database import explaining
+from surefind.engine.store.versions import Generation, Version
 from surefind.engine.write.layout import Layout
 from surefind.kb.drafting import Drafts
 from surefind.kb.queries import QueryLog
@@ -331,7 +331,7 @@ class KnowledgeBase:
         """Merges the parts that many syncs have left in the indexes of the configured pipelines, where it is worth the
         time. Other writers do not wait for it. The next sync uses the result; searches notice nothing. Returns the
         names of the merged indexes."""
-        from surefind.engine.write.publish import merge
+        from surefind.engine.write.writer import merge
 
         about = str(self.settings.layout), self.settings.retrievers, self.services
         with explaining(self.data):
@@ -345,10 +345,10 @@ class KnowledgeBase:
 
     def retire(self, document: str, report: OnProgress | None = None, gate: Gate | None = None) -> int:
         """Removes a document, but not its file. Returns the number of the new generation. `gate` is as in `sync`."""
-        from surefind.engine.write import publish
+        from surefind.engine.write.writer import retire
 
         with self._writers.change(report, self._writers.gate(gate)) as writer:
-            return publish.retire(writer, document, self.settings.retrievers)
+            return retire(writer, document, self.settings.retrievers)
 
     def changes(self, stop: Event | None = None) -> Iterator[None]:
         """Watches the sources: yields once when watching has begun, and again whenever their files have changed.

@@ -22,7 +22,7 @@ from typing import Any
 from surefind.base.access import Access
 from surefind.base.errors import DamagedError, StoreError, SurefindError
 from surefind.base.types import SearchResult
-from surefind.engine.store.connection import Format, damaged_pages
+from surefind.engine.store.database import Format, damaged_pages
 from surefind.engine.store.shared_file import FileKind, SharedFile
 
 NAME = "queries.db"

@@ -19,11 +19,11 @@ from surefind.base.access import EVERYTHING, PUBLIC, Access, AccessList, access_
 from surefind.base.errors import ForbiddenError, NotFoundError, StoreError, UsageError
 from surefind.base.types import Chunk, Document
 from surefind.engine.search.reader import Searcher
-from surefind.engine.store.connection import explaining
-from surefind.engine.store.rows import Version
+from surefind.engine.store.database import explaining
+from surefind.engine.store.versions import Version
 from surefind.kb import KnowledgeBase
+from surefind.kb.drafts.publishing import decoded, is_text
 from surefind.kb.drafts.review import comments
-from surefind.kb.drafts.taking import decoded, is_text
 from surefind.kb.drafts.values import Comment, Draft, Revision
 
 

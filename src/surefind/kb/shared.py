@@ -14,7 +14,7 @@ from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import Backend
 from surefind.engine.store.backends.choice import backend_of
 from surefind.engine.store.catalogue import NAME, Catalogue
-from surefind.engine.store.connection import closed, explaining
+from surefind.engine.store.database import closed, explaining
 from surefind.engine.store.lock import nothing_yet
 from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 

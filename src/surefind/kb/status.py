@@ -13,7 +13,7 @@ from surefind.base.redact import redacted
 from surefind.engine.search.reader import Searcher
 from surefind.engine.store.backend import Backend
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.rows import Source
+from surefind.engine.store.versions import Source
 from surefind.engine.write.intake import Problem
 from surefind.kb.settings.config import Settings
 

@@ -22,12 +22,12 @@ from surefind.engine.search.current import Opening
 from surefind.engine.search.reader import Searcher
 from surefind.engine.write.writer import Writer
 from surefind.kb.settings.config import Settings
-from surefind.kb.shared import Shared
 
 if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
     from surefind.engine.write.layout import Layout
-    from surefind.engine.write.reading import FilePreparer
+    from surefind.engine.write.preparing import FilePreparer
+    from surefind.kb.shared import Shared
 
 
 class Writers:
@@ -48,7 +48,7 @@ class Writers:
         """Opens a writer. A `trial` commits nothing, and its readers count words over what a caller may read, whatever
         the settings say: a backend elsewhere cannot."""
         from surefind.engine.store.backends.choice import backend_of
-        from surefind.engine.store.connection import explaining
+        from surefind.engine.store.database import explaining
         from surefind.engine.write.writer import Writer
 
         shared, settings = self._shared, self._shared.settings
@@ -87,7 +87,7 @@ class Writers:
         return self._shared.data / "cache" / "prepared.db"
 
     def _reading(self, ray: str) -> FilePreparer:
-        from surefind.engine.write.reading import FilePreparer
+        from surefind.engine.write.preparing import FilePreparer
 
         settings = self._shared.settings
         if not ray:

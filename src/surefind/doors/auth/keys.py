@@ -26,11 +26,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from surefind.base.access import EVERYTHING, checked_name
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import read_sealed, write_sealed
+from surefind.base.disk.sealed import private_folder, read_sealed, write_sealed
 from surefind.base.errors import ForbiddenError, StoreError, UsageError
 from surefind.doors.auth.caller import TOKEN, Caller, NotAuthenticatedError, UnwritableError, scopes_of
-from surefind.engine.store.connection import file_version
+from surefind.engine.store.database import file_version
 from surefind.engine.store.lock import keys_lock
 
 FILE = "keys.json"

@@ -21,8 +21,7 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
 
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import write_file
+from surefind.base.disk.sealed import private_folder, write_file
 from surefind.base.running.workers import started
 from surefind.doors.auth.caller import UnwritableError
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from surefind.base.disk.folders import nearest
+from surefind.base.disk.sealed import nearest
 from surefind.base.errors import StoreError, UsageError
 from surefind.doors.events import plain
 from surefind.doors.terminal import clean_streams, escaped, screen

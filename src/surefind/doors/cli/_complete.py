@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
-from surefind.base.disk.folders import DATA_FOLDER, FILE_NAME, nearest
+from surefind.base.disk.sealed import DATA_FOLDER, FILE_NAME, nearest
 from surefind.base.errors import StoreError
 
 _SLOW = ("rich", "pydantic")

@@ -27,7 +27,7 @@ from surefind.doors.cli._common import (
 )
 
 if TYPE_CHECKING:
-    from surefind.engine.confidence.measures import When
+    from surefind.engine.confidence.signals import When
     from surefind.engine.search.pipeline import Pipeline
     from surefind.kb import KnowledgeBase
     from surefind.lab.calibrate.report import ConfidenceReport, SkipResult, ThresholdReport

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from surefind.base.disk.folders import nearest
+from surefind.base.disk.sealed import nearest
 from surefind.base.errors import MissingPartError, NothingIndexedError
 from surefind.doors.cli._common import HERE, Folder, Readers
 

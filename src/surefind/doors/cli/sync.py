@@ -215,7 +215,7 @@ def _again(base: KnowledgeBase, last: SyncReport, no_gate: bool, as_json: bool, 
 
 
 def show(result: SyncReport) -> None:
-    from surefind.engine.write.sources import listing
+    from surefind.engine.write.sync import listing
 
     changes = f"{result.added} added, {result.changed} changed, {result.removed} removed, {result.unchanged} unchanged"
     typer.echo(f"{changes} in {result.seconds:.1f} s.")

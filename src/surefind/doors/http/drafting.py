@@ -27,7 +27,7 @@ from surefind.base.types import Chunk
 from surefind.doors.auth.caller import Caller
 from surefind.doors.http.jobs import Job
 from surefind.doors.http.service import Service
-from surefind.engine.store.rows import Version
+from surefind.engine.store.versions import Version
 from surefind.kb import KnowledgeBase
 from surefind.kb.drafts.review import check_approved, check_seen
 from surefind.kb.drafts.values import Draft

@@ -38,7 +38,7 @@ from surefind.doors.mcp.answers import (
 from surefind.engine.search.parents import MAX_AROUND, Extent
 from surefind.engine.search.pipeline import waiting_text
 from surefind.engine.search.reader import MAX_QUERY
-from surefind.engine.store.rows import About
+from surefind.engine.store.versions import About
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import answer
 from surefind.kb.answer.values import NOT_HERE

@@ -35,10 +35,10 @@ from surefind.doors.web.markdown import NOWHERE, line_at, lines_of, links_to, pa
 from surefind.doors.web.page import back_to, document_path, is_fragment, page
 from surefind.engine.files.opening import read_bytes
 from surefind.engine.search.reader import Searcher
-from surefind.engine.store.rows import About, Version
+from surefind.engine.store.versions import About, Version
 from surefind.kb import KnowledgeBase
 from surefind.kb.drafts.difference import changed_lines
-from surefind.kb.drafts.taking import shown
+from surefind.kb.drafts.publishing import shown
 from surefind.kb.rights import Decision, may_read_version, sees
 
 router = APIRouter(include_in_schema=False)

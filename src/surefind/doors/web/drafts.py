@@ -16,7 +16,7 @@ from surefind.doors.http.service import Served, Service
 from surefind.doors.web.markdown import links_to, part_of, rendered
 from surefind.doors.web.page import back_to, document_path, page
 from surefind.kb.drafts.difference import changed_lines
-from surefind.kb.drafts.taking import check_document, decoded, is_text, text_name
+from surefind.kb.drafts.publishing import check_document, decoded, is_text, text_name
 from surefind.kb.drafts.values import Draft, same_person
 from surefind.kb.rights import readable_version, seen, seen_revision, sees
 

@@ -16,8 +16,8 @@ from surefind.doors.http.service import Served, Service
 from surefind.doors.web.markdown import links_to, part_of, rendered
 from surefind.doors.web.page import back_to, document_path, is_fragment, page
 from surefind.kb.drafts.difference import DiffLine, changed_lines
+from surefind.kb.drafts.publishing import is_text
 from surefind.kb.drafts.review import comment, resolve
-from surefind.kb.drafts.taking import is_text
 from surefind.kb.drafts.values import OPEN, Comment, Draft, same_person
 from surefind.kb.rights import (
     Action,

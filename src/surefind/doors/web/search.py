@@ -32,7 +32,7 @@ from surefind.doors.words import cut_out, markup_spans, pieces, sought, why
 from surefind.engine.search.parents import Extent, window
 from surefind.engine.search.pipeline import Pipeline, waiting_text
 from surefind.engine.search.reader import RequestedSearch
-from surefind.engine.store.columns import Facet
+from surefind.engine.store.table import Facet
 from surefind.kb.answer.answering import answer
 from surefind.kb.answer.values import Answer, Cited
 from surefind.lab.bench.drift import has_standing_exam, standing_exam

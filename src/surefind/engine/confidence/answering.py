@@ -27,7 +27,7 @@ from surefind.base.types import Floats
 from surefind.engine.confidence.predictor import LogisticModel, SavedModel
 from surefind.engine.confidence.signals import NAMES, Kind, without_meaning
 from surefind.engine.inference.provenance import MIN_SHARED, alike
-from surefind.engine.store.connection import FileVersion, file_version
+from surefind.engine.store.database import FileVersion, file_version
 
 FILE = "builtin.json"
 

@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from surefind.base.disk.sealed import digest, from_json, read_sealed, to_json, write_sealed
 from surefind.base.errors import StoreError
 from surefind.base.types import BoolArray, Floats
-from surefind.engine.confidence.measures import When
-from surefind.engine.store.connection import FileVersion, find_named
+from surefind.engine.confidence.signals import When
+from surefind.engine.store.database import FileVersion, find_named
 
 STRENGTH = 5.0
 """λ. A few hundred questions cannot tell the weights of ten features apart without it."""

@@ -18,7 +18,7 @@ from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray
 from surefind.engine.inference.encoder import OnnxEncoder
 from surefind.engine.inference.folder import graph_version
-from surefind.engine.store.connection import FileVersion
+from surefind.engine.store.database import FileVersion
 
 
 def _encoder(path: str, max_tokens: int) -> OnnxEncoder:

@@ -40,8 +40,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
-from surefind.base.disk.folders import FILE_NAME
-from surefind.base.disk.sealed import read_sealed, write_file, write_sealed
+from surefind.base.disk.sealed import FILE_NAME, read_sealed, write_file, write_sealed
 from surefind.base.errors import MissingPartError, SourceError
 from surefind.base.names import document_name
 from surefind.engine.files.opening import FileLimits

@@ -26,7 +26,7 @@ from surefind.base.running.workers import BoundedCache
 from surefind.base.spec import Stage
 from surefind.base.types import FloatArray, Query, Rankings
 from surefind.engine.inference.provenance import FORMAT, FusionManifest, FusionTraining, differences, drift
-from surefind.engine.store.connection import FileVersion, find_named
+from surefind.engine.store.database import FileVersion, find_named
 
 if TYPE_CHECKING:
     from surefind.engine.fuse.support.predictors import Weigher

@@ -22,11 +22,10 @@ import numpy as np
 
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Progress
-from surefind.base.running.cores import usable_cores
-from surefind.base.running.workers import Workers
+from surefind.base.running.workers import Workers, usable_cores
 from surefind.base.types import FloatArray
 from surefind.engine.inference.folder import OnnxFolder
-from surefind.engine.store.connection import FileVersion, file_version
+from surefind.engine.store.database import FileVersion, file_version
 
 _MAX_CHARACTERS = 20_000
 """Longer texts are cut before tokenizing, so that a huge text costs no more; no encoder here reads as much."""

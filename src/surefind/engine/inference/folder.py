@@ -18,7 +18,7 @@ from typing import Any
 
 from surefind.base.disk.sealed import check_files, read_sealed
 from surefind.base.errors import CorruptIndexError, MissingPartError, SurefindError
-from surefind.engine.store.connection import FileVersion, file_version
+from surefind.engine.store.database import FileVersion, file_version
 
 RECORD = "record.json"
 

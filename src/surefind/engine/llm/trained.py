@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from surefind.base.disk.sealed import from_json, read_sealed, to_json, write_sealed
 from surefind.base.errors import SpecError, StoreError
-from surefind.engine.store.connection import FileVersion, find_named
+from surefind.engine.store.database import FileVersion, find_named
 
 if TYPE_CHECKING:
     from surefind.base.protocols import Services

@@ -2,7 +2,7 @@
 
     rerank(q)  if  confidence(q) < below,  else the previous ranking
 
-`when` selects the measure of confidence (`surefind.engine.confidence.measures`). `max` is the highest score, as in the
+`when` selects the measure of confidence (`surefind.engine.confidence.signals`). `max` is the highest score, as in the
 agentic-knowledge-base study, where `below` is τ. It needs scores that are comparable between queries (`dense` or `bm25`
 alone, `tm2c2`, `convex`, where 1 means that both retrievers rank the same passage first). `margin` is the first
 passage's lead over the second, divided by its lead over the tenth: it is comparable for any scores. `agreement` and
@@ -28,8 +28,8 @@ from surefind.base.protocols import Passages, Reranker, Services
 from surefind.base.running.notes import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Floats, Query, Rankings
-from surefind.engine.confidence.measures import OF_RETRIEVERS, When, confidence, features
 from surefind.engine.confidence.predictor import Calibration, find_calibration
+from surefind.engine.confidence.signals import OF_RETRIEVERS, When, confidence, features
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ from surefind.engine.embed.sentence_transformers import digest_of
 from surefind.engine.inference.cross_encoder import OnnxCrossEncoder, title_of
 from surefind.engine.inference.folder import graph_version, questions_trained_on
 from surefind.engine.rerank._rescore import Blend, cached_scorer
-from surefind.engine.store.connection import FileVersion
+from surefind.engine.store.database import FileVersion
 
 
 class TorchCrossEncoder:

@@ -26,7 +26,7 @@ from surefind.engine.store import lock
 from surefind.engine.store.backend import Backend, Contents, View
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.lock import Lease
-from surefind.engine.store.rows import Generation
+from surefind.engine.store.versions import Generation
 
 BEHIND_SECONDS = 5.0
 """The time after the commit of a generation in which requests may still be answered from the one before."""

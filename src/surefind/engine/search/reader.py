@@ -35,11 +35,11 @@ from surefind.engine.search.parents import Extent
 from surefind.engine.search.pipeline import Pipeline, Reading, Run, waiting_for, waiting_text
 from surefind.engine.store.backend import View
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.columns import Facet
-from surefind.engine.store.connection import explaining
+from surefind.engine.store.database import explaining
 from surefind.engine.store.indexes import needed
 from surefind.engine.store.lock import Lease
-from surefind.engine.store.rows import About, Generation
+from surefind.engine.store.table import Facet
+from surefind.engine.store.versions import About, Generation
 
 _ID = re.compile(r"[0-7][0-9a-f]{15}")
 MAX_QUERY = 10_000

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from surefind.base.access import Access, PathRule
 from surefind.base.protocols import OnProgress, Retriever, Services
 from surefind.base.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings, Wording
-from surefind.engine.store.columns import Facet
-from surefind.engine.store.rows import Member
+from surefind.engine.store.table import Facet
+from surefind.engine.store.versions import Member
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from surefind.base.disk.folders import private_folder
+from surefind.base.disk.sealed import private_folder
 from surefind.base.errors import is_denied, is_full
-from surefind.engine.store.checksums import checksum
-from surefind.engine.store.connection import MEMORY, closed, connect, connect_to_read, transaction
+from surefind.engine.store.database import MEMORY, checksum, closed, connect, connect_to_read, transaction
 
 _BATCH = 500
 """The most keys in one statement."""

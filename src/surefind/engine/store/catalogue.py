@@ -18,12 +18,19 @@ from pathlib import Path
 
 from surefind.base.errors import UsageError
 from surefind.engine.store import lock
-from surefind.engine.store.checksums import set_digest
-from surefind.engine.store.connection import transaction
-from surefind.engine.store.database import NEVER, CatalogueFile
+from surefind.engine.store.database import NEVER, CatalogueFile, set_digest, transaction
 from surefind.engine.store.lock import nothing_yet
-from surefind.engine.store.rows import Facts, FileRow, Generation, Member, NamedFile, ProblemRow, Source
-from surefind.engine.store.versions import LIVE, Versions
+from surefind.engine.store.versions import (
+    LIVE,
+    Facts,
+    FileRow,
+    Generation,
+    Member,
+    NamedFile,
+    ProblemRow,
+    Source,
+    Versions,
+)
 
 NAME = "catalogue.db"
 _PATIENCE_MS = 1000

@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from surefind.base.errors import StoreError
 from surefind.base.text.blocks import line_mark, line_of
 from surefind.base.types import Chunk, Place
-from surefind.engine.store.checksums import checksum, chunk_digest
-from surefind.engine.store.database import CHUNK, VERSION, CatalogueFile
-from surefind.engine.store.rows import ChunkEntry, Member
+from surefind.engine.store.database import CHUNK, VERSION, CatalogueFile, checksum, chunk_digest
 from surefind.engine.store.table import ChunkTable, Longs
-from surefind.engine.store.versions import LIVE, Versions, batched
+from surefind.engine.store.versions import LIVE, ChunkEntry, Member, Versions, batched
 
 _CHUNKS_A_STATEMENT = 500
 _ROWS_AT_ONCE = 100_000

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TextIO, TypeVar
 
-from surefind.base.disk.folders import private_folder
+from surefind.base.disk.sealed import private_folder
 from surefind.base.errors import LockedError, NothingIndexedError
 from surefind.base.protocols import OnProgress
 from surefind.base.redact import redacted

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from surefind.base.disk.folders import private_folder
+from surefind.base.disk.sealed import private_folder
 from surefind.base.errors import DamagedError, StoreError, UsageError, is_denied
-from surefind.engine.store.connection import (
+from surefind.engine.store.database import (
     BUSY_SECONDS,
     Connection,
     ConnectionPool,

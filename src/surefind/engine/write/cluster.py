@@ -32,9 +32,8 @@ from surefind.base.protocols import Reader
 from surefind.engine.files.opening import FileLimits, read_bytes
 from surefind.engine.files.readers import Readers
 from surefind.engine.store.cache import Cache, remove
-from surefind.engine.write.children import settings_of
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data
-from surefind.engine.write.reading import FilePreparer, check_answer
+from surefind.engine.write.preparing import FilePreparer, check_answer, settings_of
 
 
 def prepared_here(settings: str, request: str, path: str, data: bytes | None) -> str:

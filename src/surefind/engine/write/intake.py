@@ -30,11 +30,10 @@ from surefind.engine.files.opening import read_bytes
 from surefind.engine.files.scan import FileEntry, FileRules, Missed, Scanned, is_ignored
 from surefind.engine.store.backend import Backend, Delta
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.rows import Facts, FileRow, ProblemRow, Source
-from surefind.engine.store.versions import Versions, content_hash
+from surefind.engine.store.versions import Facts, FileRow, ProblemRow, Source, Versions, content_hash
 from surefind.engine.write.layout import Layout
 from surefind.engine.write.prepare import Prepared
-from surefind.engine.write.reading import FilePreparer, batches, cut_here
+from surefind.engine.write.preparing import FilePreparer, batches, cut_here
 
 KEPT_NOTE = "; the version indexed before is kept"
 _WITHDRAWN = "; the version indexed before was withdrawn, because the new one may restrict who reads it"

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, SurefindError, UsageError
-from surefind.base.running.cores import all_cores
+from surefind.base.running.workers import all_cores
 from surefind.base.types import SearchResult
 from surefind.engine.search.parents import Extent
 from surefind.engine.search.pipeline import Pipeline

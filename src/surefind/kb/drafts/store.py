@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from surefind.base.errors import ConflictError, UsageError
-from surefind.engine.store.checksums import checksum
-from surefind.engine.store.connection import Format
+from surefind.engine.store.database import Format, checksum
 from surefind.engine.store.shared_file import FileKind, SharedFile
 from surefind.kb.drafts.values import OPEN, Base, Draft, DraftState, Event, Revision
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, TypeVar, get_args
 from surefind.base import spec
 from surefind.base.abilities import declared
 from surefind.base.access import PathRule, checked_name
-from surefind.base.disk.folders import DATA_FOLDER as DATA_FOLDER
-from surefind.base.disk.folders import FILE_NAME as FILE_NAME
+from surefind.base.disk.sealed import DATA_FOLDER as DATA_FOLDER
+from surefind.base.disk.sealed import FILE_NAME as FILE_NAME
 from surefind.base.errors import ConfigError, SpecError, UsageError, choices
 from surefind.base.protocols import Retriever
 from surefind.base.types import Effort

@@ -23,8 +23,7 @@ import numpy as np
 
 from surefind import __version__
 from surefind.base.access import Access
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import from_json, read_sealed, to_json, write_sealed
+from surefind.base.disk.sealed import from_json, private_folder, read_sealed, to_json, write_sealed
 from surefind.base.errors import ExamError, UsageError
 from surefind.base.protocols import OnProgress
 from surefind.base.types import BoolArray, Floats

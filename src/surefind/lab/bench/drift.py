@@ -50,8 +50,7 @@ from surefind.lab.exam.known_item import generate
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment, clusters_of, locate
 from surefind.lab.exam.overlap import WINDOW, overlap
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, Judge, Measure
 
 _LOST = "\0"
 """Begins the names of lost documents; no document has it in its name."""

@@ -44,8 +44,7 @@ from surefind.lab.bench.latency import Timing, measure_latency
 from surefind.lab.bench.plan import Contender, Plan, Unasked
 from surefind.lab.bench.reranking import Reranking, RunCache, Step, stacked
 from surefind.lab.exam.model import Judgment, relocate
-from surefind.lab.measure.gains import ChunkSpans, Judge
-from surefind.lab.measure.ranks import MEASURES, SPAN_MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, SPAN_MEASURES, ChunkSpans, Judge, Measure
 from surefind.lab.measure.spans import OverlapJudge
 
 

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from surefind.base.disk.folders import private_folder
+from surefind.base.disk.sealed import private_folder
 from surefind.base.types import Rankings
 from surefind.engine.store.backend import Spans
 from surefind.lab.bench.html import render

@@ -22,8 +22,7 @@ from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import places_of
 from surefind.lab.bench.report import RunDifference, compare_runs
 from surefind.lab.exam.model import Exam, relocate
-from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, Judge, Measure
 
 MEASURE = Measure("nDCG", 10)
 MIN_OVERLAP = 0.95

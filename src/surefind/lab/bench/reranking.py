@@ -48,8 +48,7 @@ from surefind.engine.store import indexes
 from surefind.engine.store.backend import Spans
 from surefind.lab.bench.report import FamilyChange, HarmedQuestion, MeanWords, ReportRow, RerankChange
 from surefind.lab.exam.model import ExamQuery, clusters_of
-from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, Judge, Measure
 from surefind.lab.measure.statistics import bootstrap
 
 _FORMAT = 11

@@ -12,8 +12,7 @@ from surefind import __version__
 from surefind.base import spec
 from surefind.base.abilities import declared
 from surefind.base.access import Access
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import to_json
+from surefind.base.disk.sealed import private_folder, to_json
 from surefind.base.errors import ExamError
 from surefind.base.protocols import OnProgress, Services
 from surefind.base.redact import redacted

@@ -28,7 +28,7 @@ from surefind.base.access import Access
 from surefind.base.disk.sealed import write_file
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.catalogue import NAME
-from surefind.engine.store.connection import copy_file
+from surefind.engine.store.database import copy_file
 from surefind.engine.write.cluster import check_versions, connect, nodes
 from surefind.engine.write.layout import Layout
 from surefind.kb import KnowledgeBase

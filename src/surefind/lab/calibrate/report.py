@@ -14,8 +14,8 @@ from surefind.base.disk.sealed import from_json, read_sealed
 from surefind.base.errors import UsageError
 from surefind.base.types import Effort, ExamName
 from surefind.engine.confidence.answering import FORMAT, SavedConfidence
-from surefind.engine.confidence.measures import When
 from surefind.engine.confidence.predictor import SavedThreshold
+from surefind.engine.confidence.signals import When
 from surefind.lab.bench.html import line, page, square, table, x, y
 from surefind.lab.measure.thresholds import Bin, Rule
 

@@ -24,8 +24,8 @@ from surefind.base import spec
 from surefind.base.errors import ExamError, SpecError, choices
 from surefind.base.protocols import OnProgress, Reranker
 from surefind.base.types import BoolArray, ExamName, Floats, Query, Rankings
-from surefind.engine.confidence.measures import MEASURED, When, confidence, features
 from surefind.engine.confidence.predictor import LogisticModel, cross_fitted, fit, write_calibration
+from surefind.engine.confidence.signals import MEASURED, When, confidence, features
 from surefind.engine.fuse.learned import question_key
 from surefind.engine.search.pipeline import Pipeline, PipelinePassages
 from surefind.kb import KnowledgeBase

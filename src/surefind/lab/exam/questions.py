@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from surefind.base.text.words import fold
-from surefind.engine.store.connection import Format
+from surefind.engine.store.database import Format
 from surefind.engine.store.shared_file import FileKind, SharedFile
 
 NAME = "questions.db"

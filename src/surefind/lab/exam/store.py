@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import sealed, unsealed, write_file
+from surefind.base.disk.sealed import private_folder, sealed, unsealed, write_file
 from surefind.base.errors import ExamError, choices
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.model import Exam, query_from_json, query_to_json

@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from surefind.base.text.words import words
 from surefind.base.types import BoolArray, Floats, Hit, Rankings
 from surefind.lab.exam.model import ExamQuery, Judgment
-from surefind.lab.measure.gains import ChunkSpans
+from surefind.lab.measure.ranks import ChunkSpans
 
 Words = NDArray[np.int32]
 

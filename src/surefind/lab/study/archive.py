@@ -20,7 +20,7 @@ from surefind.base.errors import NotFoundError, UsageError
 from surefind.base.redact import without_folders
 from surefind.base.types import ExamName
 from surefind.engine.confidence.answering import FOLDER as CONFIDENCE
-from surefind.engine.store.connection import FileVersion, file_version
+from surefind.engine.store.database import FileVersion, file_version
 from surefind.lab.bench.answers import ANSWERS_FILE, AnswersReport, read_answers
 from surefind.lab.bench.recommendation import listed
 from surefind.lab.bench.report import BenchReport

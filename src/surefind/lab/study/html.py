@@ -20,8 +20,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table as Grid
 
-from surefind.base.disk.folders import private_folder
-from surefind.base.disk.sealed import write_sealed
+from surefind.base.disk.sealed import private_folder, write_sealed
 from surefind.lab.bench.html import template
 from surefind.lab.bench.saved import without_folder
 from surefind.lab.study.values import Head

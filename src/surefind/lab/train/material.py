@@ -31,9 +31,8 @@ from surefind.lab.bench.engine import OWNER, places_of
 from surefind.lab.bench.plan import short
 from surefind.lab.bench.reranking import stacked
 from surefind.lab.exam.model import Exam, ExamQuery, held_out, relocate
-from surefind.lab.measure.gains import ChunkSpans, Judge
 from surefind.lab.measure.lss import Labeller
-from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, ChunkSpans, Judge, Measure
 
 MIN_QUESTIONS = 60
 """Fewest questions of an exam to train on; with fewer, the halves would be too small to learn from or to test on."""

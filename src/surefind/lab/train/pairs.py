@@ -53,7 +53,7 @@ from surefind.engine.rerank.cross_encoder import bundled_reader
 from surefind.engine.store.backend import View
 from surefind.lab.exam.families.headings import clean_heading
 from surefind.lab.exam.model import ExamQuery
-from surefind.lab.measure.gains import ChunkSpans, Judge
+from surefind.lab.measure.ranks import ChunkSpans, Judge
 
 SOURCES = ("exam", "headings", "links")
 ALL_SOURCES = (*SOURCES, "llm")

@@ -44,8 +44,7 @@ from surefind.engine.store.lock import training_lock
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, places_of
 from surefind.lab.exam.model import Exam, ExamQuery, held_out, relocate
-from surefind.lab.measure.gains import Judge
-from surefind.lab.measure.ranks import MEASURES, Measure
+from surefind.lab.measure.ranks import MEASURES, Judge, Measure
 from surefind.lab.train.material import best_static, gather, simplex
 from surefind.lab.train.report import (
     ExamplesReport,

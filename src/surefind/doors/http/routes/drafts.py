@@ -15,8 +15,8 @@ from surefind.doors.http.drafting import chunks_of, publish, questions_of, resto
 from surefind.doors.http.jobs import job_data
 from surefind.doors.http.service import Served, Service
 from surefind.kb.drafts.difference import DiffLine, changed_lines
+from surefind.kb.drafts.publishing import decoded, is_text
 from surefind.kb.drafts.review import comment, resolve
-from surefind.kb.drafts.taking import decoded, is_text
 from surefind.kb.drafts.values import Draft
 from surefind.kb.rights import (
     Action,

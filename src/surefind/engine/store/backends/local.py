@@ -18,13 +18,22 @@ from surefind.base.types import Chunk, IntArray
 from surefind.engine.store.backend import Contents, Delta, Merged
 from surefind.engine.store.backends.view import LocalView
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.checksums import set_digest
 from surefind.engine.store.chunks import ChunkRows, StoredChunks
-from surefind.engine.store.indexes import PART, TABLE, IndexStore, index_key, needed, set_of, table_key
+from surefind.engine.store.database import set_digest
+from surefind.engine.store.indexes import (
+    PART,
+    TABLE,
+    IndexStore,
+    Parts,
+    StoredPart,
+    index_key,
+    needed,
+    set_of,
+    table_key,
+)
 from surefind.engine.store.lock import merging_lock
-from surefind.engine.store.parts import Parts, StoredPart
-from surefind.engine.store.rows import Member
 from surefind.engine.store.table import ChunkTable, Longs
+from surefind.engine.store.versions import Member
 
 Opened = TypeVar("Opened", bound=LocalView)
 _EDITED = 1000

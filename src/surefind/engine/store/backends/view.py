@@ -47,11 +47,9 @@ from surefind.base.types import (
 )
 from surefind.engine.store.backend import Passage, Spans, View
 from surefind.engine.store.chunks import ChunkRows
-from surefind.engine.store.columns import Facet, facets_of
-from surefind.engine.store.indexes import index_key, innermost, needed
-from surefind.engine.store.parts import Parts
-from surefind.engine.store.rows import ChunkEntry
-from surefind.engine.store.table import ChunkTable
+from surefind.engine.store.indexes import Parts, index_key, innermost, needed
+from surefind.engine.store.table import ChunkTable, Facet, facets_of
+from surefind.engine.store.versions import ChunkEntry
 
 _MAX_PARTS = 8
 """How many parts of an index, each for another mask, stay in memory."""

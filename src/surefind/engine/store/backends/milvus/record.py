@@ -31,10 +31,9 @@ from surefind.base.errors import StoreError
 from surefind.base.protocols import Retriever, Services
 from surefind.engine.store.backends.milvus.server import CAPACITY
 from surefind.engine.store.backends.milvus.words import SetStatistics
-from surefind.engine.store.columns import folders_of, items_of
 from surefind.engine.store.indexes import each_needed
-from surefind.engine.store.rows import Member
-from surefind.engine.store.table import ChunkTable
+from surefind.engine.store.table import ChunkTable, folders_of, items_of
+from surefind.engine.store.versions import Member
 
 _SEQ_BITS = 24
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from surefind.base.abilities import name_of
 from surefind.base.types import Floats, Query
-from surefind.engine.confidence.measures import confidence
+from surefind.engine.confidence.signals import confidence
 from surefind.lab.bench.engine import OWNER, Scored
 from surefind.lab.bench.plan import Contender
 from surefind.lab.exam.model import ExamQuery, clusters_of
