@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 
 
 def machine(*packages: str) -> str:

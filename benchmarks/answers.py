@@ -29,7 +29,7 @@ from surefind.base.types import Floats, Hit
 from surefind.doors.cli.demo import sample_folder, sample_questions
 from surefind.engine.confidence.answering import FILE
 from surefind.engine.confidence.predictor import LogisticModel, fit
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import MIN_PROBABILITY, PASSAGES
 from surefind.kb.answer.quoting import quote

@@ -26,7 +26,7 @@ import onnxruntime
 from surefind_models import path
 from tokenizers import Tokenizer
 
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 from surefind.engine.inference.encoder import OnnxEncoder, open_session
 
 TOKENS, BATCH, BUCKETS = 256, 16, (32, 64, 96, 128, 192, 256)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 from surefind.base.types import Chunk
 from surefind.engine.inference.cross_encoder import OnnxCrossEncoder, PairTokenizer
 from surefind.engine.inference.encoder import open_session

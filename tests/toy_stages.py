@@ -13,7 +13,7 @@ import numpy as np
 from surefind.base.errors import SurefindError
 from surefind.base.prompts.values import Calls, Completion, Message, Workload
 from surefind.base.protocols import Passages, Progress, Services
-from surefind.base.running.notes import count_without_model
+from surefind.base.running import count_without_model
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk, Document, FloatArray, Query, Rankings
 from surefind.engine.llm.chat import complete_many

@@ -25,7 +25,7 @@ from pathlib import Path
 
 import httpx
 
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 
 BAR_SECONDS = 1.0
 """No answer of `/healthz` may take longer."""

@@ -11,7 +11,7 @@ def main() -> None:
     """Run the command line. Its imports take a moment: Ctrl-C during them ends quietly, as it does later."""
     sys.unraisablehook = keep_interrupts
     try:
-        from surefind.base.running.workers import collect_less
+        from surefind.base.running import collect_less
         from surefind.doors.cli import main as run
     except KeyboardInterrupt:
         sys.exit(130)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import surefind
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache
 
 
 def test_what_was_used_last_stays_within_the_limit() -> None:
@@ -56,4 +56,4 @@ def test_nothing_else_limits_what_it_keeps() -> None:
     root = Path(surefind.__file__).parent
     pattern = re.compile(r"OrderedDict|move_to_end\(|popitem\(|\.pop\(next\(iter\(")
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if pattern.search(path.read_text("utf-8"))}
-    assert found == {"base/running/workers.py"}
+    assert found == {"base/running.py"}

@@ -6,7 +6,7 @@ import gc
 from pathlib import Path
 
 from helpers import Home
-from surefind.base.running.workers import collecting_seldom
+from surefind.base.running import collecting_seldom
 
 
 def test_threshold_is_raised_inside_and_restored_at_the_outermost_end() -> None:

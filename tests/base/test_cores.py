@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cases import each
-from surefind.base.running import workers
-from surefind.base.running.workers import quota, usable_cores
+from surefind.base import running
+from surefind.base.running import quota, usable_cores
 
 
 def groups(tmp_path: Path, membership: str, **files: str) -> tuple[Path, Path]:
@@ -79,7 +79,7 @@ def test_without_control_groups_there_is_no_quota(tmp_path: Path) -> None:
 def test_the_lower_of_affinity_and_quota_counts(
     monkeypatch: pytest.MonkeyPatch, limit: int | None, expected: int
 ) -> None:
-    monkeypatch.setattr(workers, "quota", lambda: limit)
+    monkeypatch.setattr(running, "quota", lambda: limit)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 4, 7}, raising=False)
     usable_cores.cache_clear()
     try:
@@ -89,7 +89,7 @@ def test_the_lower_of_affinity_and_quota_counts(
 
 
 def test_without_affinity_the_machine_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "quota", lambda: None)
+    monkeypatch.setattr(running, "quota", lambda: None)
     monkeypatch.delattr(os, "sched_getaffinity", raising=False)
     usable_cores.cache_clear()
     try:
@@ -109,7 +109,7 @@ import os
 
 import surefind_models
 from surefind.base import spec
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 from surefind.engine.inference import encoder
 from surefind.engine.inference import cross_encoder as reranker
 from surefind.base.types import Chunk

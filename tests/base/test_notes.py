@@ -12,7 +12,7 @@ from memory_view import MemoryView
 from surefind.base.access import Access
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Passages, Services
-from surefind.base.running.notes import collecting, note, spend
+from surefind.base.running import collecting, note, spend
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk, Query, Rankings
 from surefind.engine.retrieve.bm25 import BM25

@@ -22,7 +22,7 @@ from helpers import Home
 from surefind.base.access import Access
 from surefind.base.errors import QueryError
 from surefind.base.types import Hit
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.kb import KnowledgeBase
 
 PACKAGES = {"langchain": "langchain_core", "llama_index": "llama_index.core", "haystack": "haystack"}

@@ -200,7 +200,7 @@ def test_no_finalizer_closes_a_connection() -> None:
     """It would run where nobody expects it: in a thread that holds a lock, or in a fork before its exec."""
     root = Path(surefind.__file__).parent
     assert [str(path) for path in root.rglob("*.py") if "def __del__" in path.read_text("utf-8")] == []
-    assert "weakref" not in (root / "engine" / "store" / "connection.py").read_text("utf-8")
+    assert "weakref" not in (root / "engine" / "store" / "database.py").read_text("utf-8")
 
 
 def test_one_place_opens_sqlite_files() -> None:
@@ -208,4 +208,4 @@ def test_one_place_opens_sqlite_files() -> None:
     found = {
         str(path.relative_to(root)) for path in root.rglob("*.py") if "sqlite3.connect(" in path.read_text("utf-8")
     }
-    assert found == {"engine/store/connection.py"}
+    assert found == {"engine/store/database.py"}

@@ -20,7 +20,7 @@ from surefind.base.errors import StoreError
 from surefind.doors.auth.keys import Keys
 from surefind.doors.http.service import Service
 from surefind.doors.server import create_app
-from surefind.engine.search import current
+from surefind.engine.search import reader
 from surefind.engine.search.reader import Findings, Searcher
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.store import ExamStore
@@ -268,7 +268,7 @@ def test_rules_apply_as_soon_as_they_are_saved(bank: Bank) -> None:
 
 
 def test_first_request_long_after_a_sync_sees_the_new_generation(bank: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "BEHIND_SECONDS", 0.2)
+    monkeypatch.setattr(reader, "BEHIND_SECONDS", 0.2)
     assert "3 pm" in bank.ask("ada", "GET", "/v1/documents/wires.md").text
     bank.home.write("docs/wires.md", "---\nacl: [hr]\n---\n# Wires\n\nThe cutoff of wires is 5 pm.\n")
     bank.home.sync("docs")
@@ -279,7 +279,7 @@ def test_first_request_long_after_a_sync_sees_the_new_generation(bank: Bank, mon
 def test_request_that_sees_another_open_the_new_generation_does_not_use_the_old_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(current, "BEHIND_SECONDS", 0.1)
+    monkeypatch.setattr(reader, "BEHIND_SECONDS", 0.1)
     newest = [1]
 
     def number() -> int:
@@ -289,7 +289,7 @@ def test_request_that_sees_another_open_the_new_generation_does_not_use_the_old_
             other.join(60)
         return newest[0]
 
-    one = current.Current(number, lambda before: SimpleNamespace(generation=newest[0], damaged=False))  # type: ignore
+    one = reader.Current(number, lambda before: SimpleNamespace(generation=newest[0], damaged=False))  # type: ignore
     one.get()
     newest[0] = 2
     time.sleep(0.2)
@@ -299,18 +299,18 @@ def test_request_that_sees_another_open_the_new_generation_does_not_use_the_old_
 
 def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
     newest, opened, clock, may_open = [1], list[int](), [100.0], threading.Event()
-    monkeypatch.setattr(current, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(reader, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def slowly(before: Any) -> Any:
         assert before is None or may_open.wait(60)
         opened.append(newest[0])
         return SimpleNamespace(generation=newest[0], damaged=False)
 
-    one = current.Current(lambda: newest[0], slowly)
+    one = reader.Current(lambda: newest[0], slowly)
     assert one.get().generation == 1
     newest[0] = 2
     assert [one.get().generation for _ in range(3)] == [1, 1, 1]
-    clock[0] += current.BEHIND_SECONDS - 0.1
+    clock[0] += reader.BEHIND_SECONDS - 0.1
     assert (one.get().generation, opened) == (1, [1]), "meanwhile, requests are answered from the one before"
     clock[0] += 0.2
     threading.Timer(0.2, may_open.set).start()
@@ -319,7 +319,7 @@ def test_request_waits_for_a_generation_that_opens_slowly_only_when_it_is_old(mo
 
 
 def test_generation_that_cannot_be_opened_stops_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "BEHIND_SECONDS", 0.0)
+    monkeypatch.setattr(reader, "BEHIND_SECONDS", 0.0)
     newest = [1]
 
     def fails(before: Any) -> Any:
@@ -327,7 +327,7 @@ def test_generation_that_cannot_be_opened_stops_no_request(monkeypatch: pytest.M
             raise StoreError("It is damaged.")
         return SimpleNamespace(generation=1, damaged=False)
 
-    one = current.Current(lambda: newest[0], fails)
+    one = reader.Current(lambda: newest[0], fails)
     one.get()
     newest[0] = 2
     assert (one.get().generation, one.problem) == (1, "It is damaged.")

@@ -27,7 +27,7 @@ from identity_provider import Provider
 from llm_server import LLMServer
 from surefind.base.errors import SourceError
 from surefind.base.prompts.values import Message
-from surefind.base.running.workers import StoppedError, Workers, check_stopped, started
+from surefind.base.running import StoppedError, Workers, check_stopped, started
 from surefind.doors import listening
 from surefind.doors.auth.gatekeeper import Tokens
 from surefind.doors.auth.keys import Keys

@@ -15,7 +15,7 @@ import uvicorn
 
 from helpers import Home
 from http_helpers import SETTINGS, a_bank, serving
-from surefind.base.running.workers import started
+from surefind.base.running import started
 from surefind.doors import listening
 from surefind.doors.auth import sessions
 from surefind.doors.auth.keys import Keys

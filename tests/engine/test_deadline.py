@@ -23,7 +23,7 @@ pytest.importorskip("httpx")
 
 from line_server import Line, Serve, serving, soon
 from surefind.base.errors import SurefindError, UsageError
-from surefind.base.running.workers import StoppedError, started
+from surefind.base.running import StoppedError, started
 from surefind.engine.net import trust
 from surefind.engine.net.endpoint import Endpoint
 

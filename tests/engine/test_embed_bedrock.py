@@ -15,10 +15,9 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 
-from surefind.base import spec
+from surefind.base import running, spec
 from surefind.base.errors import MissingPartError, SpecError, SurefindError, UsageError
-from surefind.base.running import workers
-from surefind.base.running.workers import BoundedCache, close_shared
+from surefind.base.running import BoundedCache, close_shared
 from surefind.engine.embed.bedrock import Bedrock
 from surefind.engine.store.vectors import CachedEmbedder, VectorCache
 from surefind.testing import check_embedder, check_stage
@@ -116,7 +115,7 @@ def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.setattr(workers, "_shared", BoundedCache(8))
+    monkeypatch.setattr(running, "_shared", BoundedCache(8))
     yield
     close_shared()
 

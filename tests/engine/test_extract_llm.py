@@ -10,7 +10,7 @@ from graph_helpers import passage
 from llm_server import LLMServer
 from llm_steps import BROKEN, services_for
 from surefind.base import spec
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.types import EVERY
 from surefind.engine.graph.derive import derive
 from surefind.engine.graph.facts import Facts

@@ -15,7 +15,7 @@ from surefind.base import spec
 from surefind.base.disk import arrays
 from surefind.base.errors import REPAIR, CorruptIndexError
 from surefind.base.types import EVERY, Chunk, Query
-from surefind.engine.search import current
+from surefind.engine.search import reader
 from surefind.engine.services import LocalServices
 from surefind.engine.store import chunks
 from surefind.engine.store.indexes import IndexStore
@@ -127,7 +127,7 @@ def test_reader_that_found_damage_searches_again_after_the_repair(home: Home, mo
     """As a server does: its process goes on, and other ones repair. The generation stays the same."""
     monkeypatch.setattr(arrays, "LARGE", 200)
     monkeypatch.setattr(arrays, "_BLOCK", 16)
-    monkeypatch.setattr(current, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(reader, "_RETRY_SECONDS", 0.0)
     for i in range(60):
         home.write(f"docs/{i}.md", f"# Page {i}\n\ncash {' '.join(WORDS)} number{i}\n")
     home.sync("docs")

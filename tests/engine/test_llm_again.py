@@ -13,7 +13,7 @@ from helpers import WORDS, Home
 from llm_server import WRONG, LLMServer
 from llm_steps import ordinals, ranking, run
 from surefind.base.protocols import Services
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.types import Document
 from surefind.engine.chunk.llm_segments import LLMSegments
 from surefind.engine.extract.llm import LLM

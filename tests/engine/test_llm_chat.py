@@ -14,7 +14,7 @@ from llm_server import HANGS, LLMServer
 from surefind.base.errors import AnswerError, BudgetError, SurefindError, UsageError
 from surefind.base.prompts.values import Completion, Message
 from surefind.base.protocols import Services
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.chat import complete_many
 from surefind.engine.net import trust

@@ -11,7 +11,7 @@ from llm_server import LLMServer
 from llm_steps import BLOCK, BROKEN, run, services_for
 from surefind.base import spec
 from surefind.base.errors import BudgetError, SpecError
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.text.words import count_tokens
 from surefind.base.types import Chunk, Document
 from surefind.engine.enrich.llm_context import around

@@ -19,8 +19,8 @@ import pytest
 
 from helpers import WORDS, Home
 from llm_server import HANGS, LLMServer
-from surefind.base.running import notes
-from surefind.base.running.workers import Workers, still_working
+from surefind.base import running
+from surefind.base.running import Workers, still_working
 
 pytest.importorskip("httpx")
 
@@ -109,10 +109,10 @@ def test_a_benchmark_ends(home: Home, llm: LLMServer) -> None:
 
 def test_results_come_in_order_and_notes_are_heard() -> None:
     def work(item: int) -> int:
-        notes.note(f"saw {item}")
+        running.note(f"saw {item}")
         return -item
 
-    with notes.collecting() as collected, Workers(3) as workers:
+    with running.collecting() as collected, Workers(3) as workers:
         assert list(workers.map(work, range(10))) == [-i for i in range(10)]
     assert sorted(collected.notes) == [f"saw {i}" for i in range(10)]
 

@@ -16,8 +16,7 @@ from surefind.base.access import Access
 from surefind.base.errors import NotFoundError, UsageError
 from surefind.base.types import Hit
 from surefind.engine.search import hits
-from surefind.engine.search.hits import best_sentences
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent, best_sentences
 
 CHUNKS = """
 [index]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from exam_helpers import surefind
 from helpers import Home, ask
 from surefind import Access
-from surefind.engine.search.parents import extend, fold, short
+from surefind.engine.search.pipeline import extend, fold, short
 from surefind.testing import check_rankings, rankings_of
 
 SETTINGS = """

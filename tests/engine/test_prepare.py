@@ -15,7 +15,7 @@ from cases import each
 from helpers import EXAMPLE, WORDS, Home, ask
 from surefind import Access
 from surefind.base.errors import SourceError
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 from surefind.engine.files.inside import reading
 from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers

@@ -20,8 +20,7 @@ from surefind.base.types import SURE, Hit, SearchResult, in_words
 from surefind.doors.mcp.search import AskArguments, SearchArguments, ask, search
 from surefind.engine.confidence.signals import READ, reading_signals
 from surefind.engine.rerank import cross_encoder
-from surefind.engine.search.hits import best_sentences, sentences_by_words
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent, best_sentences, sentences_by_words
 from surefind.kb.answer.answering import MIN_PROBABILITY, answer
 from surefind.kb.answer.quoting import SENTENCES, quote
 from surefind.kb.answer.values import NOT_HERE

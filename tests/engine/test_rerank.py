@@ -17,7 +17,7 @@ from helpers import Home, ask
 from rerank_helpers import Shelf, tiny_cross_encoder, tokenizer
 from surefind.base import spec
 from surefind.base.errors import CorruptIndexError, MissingPartError, SpecError, SurefindError
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.types import Chunk, Query
 from surefind.engine.confidence.signals import confidence
 from surefind.engine.inference import cross_encoder as rerank_onnx

@@ -19,7 +19,7 @@ from rerank_helpers import Shelf
 from surefind.base import spec
 from surefind.base.errors import SpecError, SurefindError, UsageError
 from surefind.base.protocols import Services
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.types import Query
 from surefind.engine.net import endpoint
 from surefind.engine.rerank.hosted import Hosted

@@ -27,7 +27,7 @@ from surefind.base.errors import ConflictError, DamagedError, SourceError, Usage
 from surefind.base.types import Document
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.lock import writer_lock
-from surefind.kb.drafts import review, store
+from surefind.kb.drafts import publishing, review, store
 from surefind.kb.drafts.store import Desk
 from surefind.kb.drafts.values import Base, same_person
 
@@ -241,10 +241,10 @@ def test_two_approvals_where_the_settings_say_two(tmp_path: Path) -> None:
     desk.set_state(number, "in review", "ada", "submitted")
     review.approve(desk, number, 1, "bob")
     with pytest.raises(UsageError, match="needs 2 approvals before it is published, and has 1"):
-        review.check_approved(desk.get(number), 2)
+        publishing.check_approved(desk.get(number), 2)
     assert desk.get(number).state == "in review"
     review.approve(desk, number, 1, "cleo")
-    review.check_approved(desk.get(number), 2)
+    publishing.check_approved(desk.get(number), 2)
     assert desk.get(number).state == "approved"
     desk.close()
 

@@ -17,7 +17,7 @@ from helpers import Home
 from rerank_helpers import Shelf
 from surefind import Access, KnowledgeBase
 from surefind.base import spec
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.types import Query
 from surefind.engine.confidence.predictor import FILE, SavedThreshold, find_calibration, write_calibration
 from surefind.engine.search.pipeline import Pipeline

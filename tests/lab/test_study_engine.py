@@ -23,7 +23,7 @@ from surefind.base.errors import ExamError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.plan import Contender
 from surefind.lab.exam.model import Exam, Judgment
-from surefind.lab.study.desk import Collection, Options, RunContext, Wanted, asks_model, open_collections, sampled
+from surefind.lab.study.desk import Collection, Options, RunContext, Wanted, open_collections, sampled
 from surefind.lab.study.html import draw, render, show, write_files
 from surefind.lab.study.run import StudyRun
 from surefind.lab.study.scores import best_of, judge, mean, summary
@@ -248,10 +248,10 @@ def test_without_a_model_nothing_is_quoted_and_the_steps_are_named(home: Home) -
 def test_a_layout_or_an_extractor_that_asks_counts_as_asking(home: Home) -> None:
     with home.open() as kb:
         desk = RunContext(collection(kb), Options())
-        assert asks_model(desk.contender("a", "bm25", "llm_segments"))
-        assert asks_model(desk.contender("b", "entity_overlap(extract=llm)"))
-        assert asks_model(desk.contender("c", "bm25 >> conditional(stage=llm_listwise)"))
-        assert not asks_model(desk.contender("d", "bm25 + dense >> rrf"))
+        assert desk.contender("a", "bm25", "llm_segments").asks_llm
+        assert desk.contender("b", "entity_overlap(extract=llm)").asks_llm
+        assert desk.contender("c", "bm25 >> conditional(stage=llm_listwise)").asks_llm
+        assert not desk.contender("d", "bm25 + dense >> rrf").asks_llm
 
 
 # ---------------------------------------------------------------- findings

@@ -7,7 +7,7 @@ from typing import Any
 
 from surefind.base.access import Access
 from surefind.base.types import Hit
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 

@@ -19,7 +19,7 @@ from haystack import Document, component
 
 from surefind.adapters._shared import hits, metadata, opened
 from surefind.base.access import Access
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 

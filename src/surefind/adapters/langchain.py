@@ -18,7 +18,7 @@ from pydantic import InstanceOf, field_validator
 
 from surefind.adapters._shared import hits, metadata, opened
 from surefind.base.access import Access
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.kb import KnowledgeBase
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from surefind.adapters._shared import hits, metadata, opened
 from surefind.base.access import Access
 from surefind.base.types import Hit
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 

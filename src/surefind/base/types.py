@@ -26,9 +26,34 @@ if TYPE_CHECKING:
     """Scores: float32 from retrievers, float64 from fusers, whose sums are exact to 1e-12."""
     BoolArray = NDArray[np.bool_]
 else:
-    from surefind.base.running.late import np, types_of_arrays
+    # A process that only reads files and cuts them needs no arrays, and would spend a third of its start on numpy. It
+    # is imported when the first array is made, or the first type of arrays is asked for.
+    _ITEMS = {
+        "IntArray": "int32",
+        "IdArray": "int64",
+        "FloatArray": "float32",
+        "Floats": "float64",
+        "ScoreArray": "floating",
+        "BoolArray": "bool_",
+    }
 
-    __getattr__ = types_of_arrays
+    class _Numpy:
+        def __getattr__(self, name: str) -> Any:
+            import numpy
+
+            attribute = getattr(numpy, name)
+            setattr(self, name, attribute)
+            return attribute
+
+    np = _Numpy()
+
+    def __getattr__(name: str) -> Any:
+        if name not in _ITEMS:
+            raise AttributeError(f"module 'surefind.base.types' has no attribute {name!r}")
+        import numpy.typing
+
+        return numpy.typing.NDArray[getattr(numpy, _ITEMS[name])]
+
 
 Signal = Literal["sparse", "dense", "graph", "mixed"]
 """The kind of evidence that scores express: shared words, closeness in meaning, links, or several at once."""

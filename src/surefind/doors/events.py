@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from surefind.base.running.notes import TimeLeft, about
+from surefind.base.running import TimeLeft, about
 
 
 def plain(value: Any) -> Any:

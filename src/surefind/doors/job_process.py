@@ -24,7 +24,7 @@ def main() -> None:
     try:
         request = json.loads(sys.stdin.buffer.read())
         from surefind.base.errors import SurefindError
-        from surefind.base.running.workers import collect_less
+        from surefind.base.running import collect_less
         from surefind.doors.events import Failure
         from surefind.doors.terminal import explained, leave
     except KeyboardInterrupt:

@@ -27,7 +27,7 @@ from operator import attrgetter
 from typing import Any
 
 from surefind.base.errors import SurefindError
-from surefind.base.running.workers import collect_less
+from surefind.base.running import collect_less
 from surefind.base.types import Hit, SearchResult, StageScore, TraceEntry
 from surefind.engine.search.reader import RequestedSearch, Searcher
 from surefind.kb import KnowledgeBase

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, cast
 
 from surefind.base.errors import DeniedError, DiskFullError, StoreError, denied_message, is_denied, is_full
-from surefind.base.running.workers import still_working
+from surefind.base.running import still_working
 
 if TYPE_CHECKING:
     from rich.console import Console

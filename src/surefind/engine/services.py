@@ -10,7 +10,7 @@ from surefind.base import spec
 from surefind.base.prompts.prompt import Prompt, load_prompt
 from surefind.base.prompts.values import Meter
 from surefind.base.protocols import ChatModel, Embedder
-from surefind.base.running.workers import close_shared
+from surefind.base.running import close_shared
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.llm.models import Models
 

@@ -17,7 +17,7 @@ from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import LockedError, NothingIndexedError
 from surefind.base.protocols import OnProgress, Retriever, Services
-from surefind.base.running.notes import about
+from surefind.base.running import about
 from surefind.base.spec import Stage
 from surefind.base.types import Chunk
 from surefind.engine.search.pipeline import work_of

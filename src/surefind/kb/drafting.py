@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from surefind.base.errors import NothingIndexedError, SourceError, StoreError, UsageError
 from surefind.base.names import one_spelling
-from surefind.base.running.workers import check_stopped
+from surefind.base.running import check_stopped
 from surefind.kb.writing import Writers
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ class Drafts:
     def trial(self, number: int, look: Callable[[Searcher, Searcher], T], revision: int | None = None) -> T:
         """Builds everything for publishing a draft, calls `look` with readers of the current generation and of the one
         that it would be, and deletes what was built. Raises `ConflictError` if `revision` is not the newest. Work that
-        was stopped (`surefind.base.running.workers`) ends at its next step."""
+        was stopped (`surefind.base.running`) ends at its next step."""
         from surefind.kb.drafts.publishing import build_only
 
         if self._shared.catalogue.current() is None:

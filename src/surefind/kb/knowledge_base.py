@@ -24,11 +24,9 @@ from surefind.base.access import Access
 from surefind.base.errors import NotBuiltError, NothingIndexedError, SourceError, StoreError
 from surefind.base.protocols import OnProgress, Retriever
 from surefind.base.types import Document, Effort, SearchResult
-from surefind.engine.search.current import Current, Opening
-from surefind.engine.search.hits import PARENT
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import PARENT, Extent
 from surefind.engine.search.pipeline import Pipeline
-from surefind.engine.search.reader import Searcher, check_query
+from surefind.engine.search.reader import Current, Opening, Searcher, check_query
 from surefind.engine.services import LocalServices
 from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.store.database import explaining

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from surefind.base.access import checked_name
 from surefind.base.errors import NotBuiltError
-from surefind.engine.search.current import Current
+from surefind.engine.search.reader import Current
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import Backend
-from surefind.engine.store.backends.choice import backend_of
+from surefind.engine.store.backends.local import LocalBackend
 from surefind.engine.store.catalogue import NAME, Catalogue
 from surefind.engine.store.database import closed, explaining
 from surefind.engine.store.lock import nothing_yet
@@ -75,7 +75,18 @@ class Shared:
     @property
     def backend(self) -> Backend:
         """The backend of the settings, on the catalogue."""
-        return backend_of(self.settings.store, self.catalogue, self.settings.isolated, self._once)
+        return self.backend_on(self.catalogue, self.settings.isolated, self._once)
+
+    def backend_on(self, catalogue: Catalogue, isolated: bool, once: bool = False) -> Backend:
+        """The backend of the settings, on a catalogue. Both kinds keep their tables in the same folder."""
+        store = self.settings.store
+        if store.backend == "local":
+            return LocalBackend(catalogue, isolated, once)
+        from surefind.engine.store.backends.milvus.backend import MilvusBackend
+        from surefind.engine.store.backends.milvus.server import server_of
+
+        server = server_of(store.uri, store.token_env, catalogue.path.parent.parent)
+        return MilvusBackend(catalogue, server, isolated, once)
 
     def use(self, settings: Settings) -> None:
         """Replaces the settings, and the services if other language models are set. Readers are opened again."""

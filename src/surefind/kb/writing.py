@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from surefind.base.errors import UsageError
-from surefind.engine.search.current import Opening
-from surefind.engine.search.reader import Searcher
+from surefind.engine.search.reader import Opening, Searcher
 from surefind.engine.write.writer import Writer
 from surefind.kb.settings.config import Settings
 
@@ -47,7 +46,6 @@ class Writers:
     ) -> Iterator[Writer]:
         """Opens a writer. A `trial` commits nothing, and its readers count words over what a caller may read, whatever
         the settings say: a backend elsewhere cannot."""
-        from surefind.engine.store.backends.choice import backend_of
         from surefind.engine.store.database import explaining
         from surefind.engine.write.writer import Writer
 
@@ -57,7 +55,7 @@ class Writers:
         isolated = settings.isolated or (trial and settings.store.backend == "local")
         writer = Writer(
             shared.data, layout or settings.layout, shared.services, self._reading(ray), settings.files, settings.keep,
-            report, admit, partial(backend_of, settings.store, isolated=isolated), shared.author,
+            report, admit, partial(shared.backend_on, isolated=isolated), shared.author,
         )  # fmt: skip
         with explaining(shared.data), writer:
             yield writer

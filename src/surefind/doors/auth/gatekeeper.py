@@ -22,7 +22,7 @@ from typing import Any
 
 from surefind.base.access import SCOPES, Scope, checked_name
 from surefind.base.errors import ConfigError, UsageError
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache
 from surefind.doors.auth.caller import ANYONE, TOKEN, Caller, NotAuthenticatedError, claimed_groups
 from surefind.doors.auth.keys import Keys
 from surefind.kb.settings.serve import Oidc

@@ -22,7 +22,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken
 
 from surefind.base.disk.sealed import private_folder, write_file
-from surefind.base.running.workers import started
+from surefind.base.running import started
 from surefind.doors.auth.caller import UnwritableError
 
 COOKIE = "surefind_session"

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from surefind.base.running.notes import FELL_BACK
+from surefind.base.running import FELL_BACK
 from surefind.base.types import Hit, SearchResult, TraceEntry
 from surefind.doors.cli._common import console
 from surefind.doors.words import pieces, sought, without_markup

@@ -26,7 +26,7 @@ from surefind.doors.cli._common import HERE, Budget, Folder, Json, Readers, agre
 if TYPE_CHECKING:
     from surefind.base.access import Access
     from surefind.base.types import Effort, Hit
-    from surefind.engine.search.parents import Extent
+    from surefind.engine.search.hits import Extent
     from surefind.engine.search.pipeline import Pipeline
     from surefind.engine.search.reader import Findings, Searcher
     from surefind.engine.write.layout import Layout
@@ -155,7 +155,7 @@ def search(
     ranking, so they do not reduce the number of hits.
     """
     from surefind.base.access import Access
-    from surefind.engine.search.parents import Extent
+    from surefind.engine.search.hits import Extent
     from surefind.engine.search.reader import check_query
     from surefind.kb import KnowledgeBase
 
@@ -281,7 +281,7 @@ def show(
 ) -> None:
     """Print a passage by the id of a hit, or a whole document by its name."""
     from surefind.base.access import Access
-    from surefind.engine.search.parents import Extent
+    from surefind.engine.search.hits import Extent
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
@@ -414,7 +414,7 @@ def open_file(
 
 def _file_of(base: KnowledgeBase, what: str, access: Access) -> tuple[Path, int, str]:
     """Returns the file of a passage or a document, its line or 0, and its page, sheet or slide."""
-    from surefind.engine.search.parents import Extent
+    from surefind.engine.search.hits import Extent
 
     reader = base.reader()
     hit = hit_of(reader, what, access, Extent(around=0))

@@ -157,7 +157,7 @@ def _agree(
 
 
 def _at_most(seconds: float) -> str:
-    from surefind.base.running.notes import about
+    from surefind.base.running import about
 
     return f"Asking all candidates every question takes {about(seconds)}."
 

@@ -29,7 +29,7 @@ from surefind.doors.http.jobs import Job
 from surefind.doors.http.service import Service
 from surefind.engine.store.versions import Version
 from surefind.kb import KnowledgeBase
-from surefind.kb.drafts.review import check_approved, check_seen
+from surefind.kb.drafts.publishing import check_approved, check_seen
 from surefind.kb.drafts.values import Draft
 from surefind.kb.rights import may_read_version, readable_version, reviewed, reviews, sees
 from surefind.lab.bench.drift import Drift, ScoreChange, has_standing_exam, standing_exam

@@ -53,7 +53,7 @@ from surefind.base.errors import (
     UsageError,
 )
 from surefind.base.redact import without_folders
-from surefind.base.running.workers import started
+from surefind.base.running import started
 from surefind.doors.auth.caller import Caller
 from surefind.doors.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.doors.http.metrics import Metrics

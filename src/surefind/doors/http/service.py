@@ -24,7 +24,7 @@ from surefind.base.errors import (
     SurefindError,
     UsageError,
 )
-from surefind.base.running.workers import BoundedCache, take_turns
+from surefind.base.running import BoundedCache, take_turns
 from surefind.base.types import Effort, SearchResult
 from surefind.doors.auth.caller import Caller
 from surefind.doors.auth.gatekeeper import Gatekeeper

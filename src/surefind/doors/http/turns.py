@@ -24,7 +24,7 @@ from typing import TypeVar
 from starlette.requests import Request
 
 from surefind.base.errors import SurefindError
-from surefind.base.running.workers import BoundedCache, awaited, check_stopped, started
+from surefind.base.running import BoundedCache, awaited, check_stopped, started
 
 _MAX_CALLERS = 10_000
 """Callers that are remembered, at most."""

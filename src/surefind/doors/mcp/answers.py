@@ -27,7 +27,7 @@ from surefind.base.errors import UsageError
 from surefind.base.prompts.fence import harmless
 from surefind.base.text.words import count_tokens, token_spans
 from surefind.base.types import Hit
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 
 DEFAULT_TOKENS, MIN_TOKENS, MAX_TOKENS = 2_000, 300, 20_000
 """The size of an answer: without `max_tokens`, and the limits of `max_tokens`."""

@@ -35,7 +35,7 @@ from surefind.doors.mcp.answers import (
     show,
     size,
 )
-from surefind.engine.search.parents import MAX_AROUND, Extent
+from surefind.engine.search.hits import MAX_AROUND, Extent
 from surefind.engine.search.pipeline import waiting_text
 from surefind.engine.search.reader import MAX_QUERY
 from surefind.engine.store.versions import About

@@ -29,7 +29,7 @@ from surefind.doors.http.guard import same_origin
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, hit_path, is_fragment, local_path, page
 from surefind.doors.words import cut_out, markup_spans, pieces, sought, why
-from surefind.engine.search.parents import Extent, window
+from surefind.engine.search.hits import Extent, window
 from surefind.engine.search.pipeline import Pipeline, waiting_text
 from surefind.engine.search.reader import RequestedSearch
 from surefind.engine.store.table import Facet

@@ -28,7 +28,7 @@ from surefind.base.errors import SurefindError
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Calls, Completion, Workload
 from surefind.base.protocols import Chunker, Services
-from surefind.base.running.notes import count_without_model, note
+from surefind.base.running import count_without_model, note
 from surefind.base.spec import Stage, require
 from surefind.base.text.blocks import Section, sections
 from surefind.base.text.words import count_words, sentence_spans

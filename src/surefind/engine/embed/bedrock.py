@@ -15,7 +15,7 @@ import numpy as np
 
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Progress
-from surefind.base.running.workers import Workers, shared
+from surefind.base.running import Workers, shared
 from surefind.base.spec import Stage, require
 from surefind.base.types import FloatArray
 from surefind.engine.net.batches import quote, sendable, unit_rows

@@ -21,8 +21,7 @@ from surefind.base import spec
 from surefind.base.disk.sealed import check_files, from_json, read_sealed, to_json
 from surefind.base.errors import SpecError, StoreError
 from surefind.base.protocols import Corpus, Retriever, Services
-from surefind.base.running.notes import note
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache, note
 from surefind.base.spec import Stage
 from surefind.base.types import FloatArray, Query, Rankings
 from surefind.engine.inference.provenance import FORMAT, FusionManifest, FusionTraining, differences, drift

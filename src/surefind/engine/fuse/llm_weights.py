@@ -33,7 +33,7 @@ from surefind.base.prompts.fence import Data
 from surefind.base.prompts.prompt import Prompt
 from surefind.base.prompts.values import Calls, Completion, Message, Workload
 from surefind.base.protocols import Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Floats, Query, Rankings, Signal
 from surefind.engine.llm import prices

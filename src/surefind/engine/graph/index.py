@@ -16,7 +16,7 @@ import numpy as np
 from surefind.base.abilities import implements
 from surefind.base.errors import NotBuiltError, SpecError
 from surefind.base.protocols import Extractor, Index, Progress, Retriever, Reuse, ScoringIndex, Services
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache
 from surefind.base.types import PAD, Chunk, FloatArray, IdArray, Mask, Query, Rankings
 from surefind.engine.graph.derive import Graph, derive
 from surefind.engine.graph.facts import Facts

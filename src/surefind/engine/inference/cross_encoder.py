@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from surefind.base.errors import SurefindError
-from surefind.base.running.workers import Workers, all_cores, usable_cores
+from surefind.base.running import Workers, all_cores, usable_cores
 from surefind.base.types import Chunk, Floats
 from surefind.engine.inference.encoder import open_session
 from surefind.engine.inference.folder import OnnxFolder

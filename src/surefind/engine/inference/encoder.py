@@ -22,7 +22,7 @@ import numpy as np
 
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Progress
-from surefind.base.running.workers import Workers, usable_cores
+from surefind.base.running import Workers, usable_cores
 from surefind.base.types import FloatArray
 from surefind.engine.inference.folder import OnnxFolder
 from surefind.engine.store.database import FileVersion, file_version

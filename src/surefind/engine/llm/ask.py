@@ -21,7 +21,7 @@ from typing import Any
 from surefind.base.errors import BudgetError, MissingPartError, SurefindError, UsageError
 from surefind.base.prompts.values import Completion, Message
 from surefind.base.protocols import Services
-from surefind.base.running.notes import count_without_model, note
+from surefind.base.running import count_without_model, note
 from surefind.base.spec import Stage, require
 from surefind.engine.llm.chat import Usable, complete_many
 

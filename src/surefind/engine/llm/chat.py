@@ -24,12 +24,11 @@ from heapq import heapreplace
 from pathlib import Path
 from typing import Any, Protocol
 
+from surefind.base import running
 from surefind.base.errors import AnswerError, BudgetError, RefusedError, StoreError, SurefindError, UsageError
 from surefind.base.prompts.values import Completion, Message, Meter, Request
 from surefind.base.protocols import ChatModel, Progress
-from surefind.base.running import notes
-from surefind.base.running.notes import CollectedNotes
-from surefind.base.running.workers import StoppedError, Workers, awaited, check_stopped
+from surefind.base.running import CollectedNotes, StoppedError, Workers, awaited, check_stopped
 from surefind.engine.llm.address import Address
 from surefind.engine.llm.prices import Price, most_tokens, tokens
 from surefind.engine.store.cache import Cache
@@ -47,7 +46,7 @@ def map_calls(
         return []
 
     def one(item: Any) -> tuple[Any, CollectedNotes]:
-        with notes.collecting() as collected:
+        with running.collecting() as collected:
             try:
                 return work(item), collected
             except BudgetError:
@@ -61,10 +60,10 @@ def map_calls(
         for done, (result, collected) in enumerate(workers.map(one, items), 1):
             results.append(result)
             waits.append(collected.waited)
-            notes.pass_on(collected, 0.0)
+            running.pass_on(collected, 0.0)
             if progress:
                 progress(done, len(items))
-    notes.wait(makespan(waits, concurrency))
+    running.wait(makespan(waits, concurrency))
     return results
 
 
@@ -230,8 +229,8 @@ class Chat:
             answer = self._fallback._answer(request, deadline)
         except SurefindError as second:
             raise AnswerError(f"{first} The fallback failed as well: {second}") from None
-        notes.note(f"{self._fallback.name} answered for {self.name}: {first}")
-        notes.stood_in(1)
+        running.note(f"{self._fallback.name} answered for {self.name}: {first}")
+        running.stood_in(1)
         return answer
 
     def _once(self, request: Request, deadline: float, looked: bool) -> Completion:
@@ -280,7 +279,7 @@ class Chat:
                 model=self.name, seconds=time.monotonic() - started,
             )  # fmt: skip
             if 0 < answer.tokens_in * _MAX_BYTES_PER_TOKEN < request.size:
-                notes.note(
+                running.note(
                     f"{self.name} read {answer.tokens_in:,} tokens of a prompt of about {tokens(request.size):,}: "
                     "raise its context length, or send less"
                 )
@@ -325,9 +324,9 @@ class Chat:
 
     def _counted(self, completion: Completion) -> Completion:
         """Counts a call: for the meter what is paid now, for the trace what the call costs and takes, cached or not."""
-        notes.spend(1, completion.tokens_in, completion.tokens_out, completion.dollars)
+        running.spend(1, completion.tokens_in, completion.tokens_out, completion.dollars)
         if completion.cached:
-            notes.wait(completion.seconds)
+            running.wait(completion.seconds)
         self._meter.count(completion.tokens_in, completion.tokens_out, completion.dollars, completion.cached)
         return completion
 
@@ -370,9 +369,9 @@ def complete_many(
     by_key = dict(zip(keys, requests, strict=True))
     place = {key: i for i, key in enumerate(keys)}
     usable_key = (lambda key, completion: usable(place[key], completion)) if usable else None
-    with notes.collecting() as collected:
+    with running.collecting() as collected:
         known: dict[bytes, Any] = dict(chat.known(list(by_key), usable_key))
-    notes.pass_on(collected, makespan((c.seconds for c in known.values()), chat.concurrency))
+    running.pass_on(collected, makespan((c.seconds for c in known.values()), chat.concurrency))
     new = [key for key in by_key if key not in known]
     report = _after(len(known), len(by_key), progress)
     answers = map_calls(lambda key: chat.answer(by_key[key], looked=True), new, chat.concurrency, report)

@@ -45,7 +45,7 @@ from surefind.base.prompts.fence import Data
 from surefind.base.prompts.prompt import Prompt
 from surefind.base.prompts.values import Completion, Message
 from surefind.base.protocols import Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.text.words import token_spans
 from surefind.base.types import Chunk
 from surefind.engine.llm.ask import ask, read_object, without_reasoning

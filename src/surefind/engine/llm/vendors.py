@@ -22,7 +22,7 @@ from typing import Any
 from surefind.base.errors import AnswerError, RefusedError
 from surefind.base.prompts.values import Completion, Message, Request
 from surefind.base.redact import redacted
-from surefind.base.running.workers import awaited, started
+from surefind.base.running import awaited, started
 from surefind.engine.llm.address import Address, LLMSettings
 from surefind.engine.net.bedrock import bedrock_client, explained
 from surefind.engine.net.endpoint import Endpoint

@@ -21,7 +21,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from surefind.base.errors import MissingPartError, RefusedError, SurefindError, UsageError
-from surefind.base.running.workers import awaited, pause, started
+from surefind.base.running import awaited, pause, started
 from surefind.engine.net import trust
 
 _FIRST_WAIT_SECONDS = 0.5

@@ -28,7 +28,7 @@ from typing import Protocol
 import numpy as np
 
 from surefind.base.protocols import Passages, Services
-from surefind.base.running.workers import Workers
+from surefind.base.running import Workers
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Chunk, Floats, Query, Rankings, ScoreArray
 from surefind.engine.inference.cross_encoder import title_of

@@ -25,7 +25,7 @@ from surefind.base.errors import AnswerError, SurefindError
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Calls, Message, Workload
 from surefind.base.protocols import Fuser, Passages, PassageSource, Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Query, Rankings
 from surefind.engine.llm import prices

@@ -25,7 +25,7 @@ from surefind.base import spec
 from surefind.base.abilities import Sourced, declared, implements
 from surefind.base.errors import SpecError
 from surefind.base.protocols import Passages, Reranker, Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Floats, Query, Rankings
 from surefind.engine.confidence.predictor import Calibration, find_calibration

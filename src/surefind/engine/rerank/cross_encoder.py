@@ -26,7 +26,7 @@ import numpy as np
 
 from surefind.base.errors import MissingPartError, SurefindError
 from surefind.base.protocols import Passages, Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Floats, Query, Rankings
 from surefind.engine.embed.sentence_transformers import digest_of

@@ -21,8 +21,7 @@ import numpy as np
 
 from surefind.base.errors import SurefindError
 from surefind.base.protocols import Passages, Services
-from surefind.base.running.notes import spend
-from surefind.base.running.workers import shared
+from surefind.base.running import shared, spend
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Floats, Query, Rankings
 from surefind.engine.inference.cross_encoder import title_of

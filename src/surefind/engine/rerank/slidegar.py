@@ -32,7 +32,7 @@ from typing import ClassVar
 from surefind.base.errors import AnswerError, SurefindError
 from surefind.base.prompts.values import Calls, Workload
 from surefind.base.protocols import Passages, PassageSource, Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Query, Rankings
 from surefind.engine.llm import prices

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from surefind.base.protocols import Analyzer, Progress
 from surefind.base.types import Chunk, IntArray
 from surefind.engine.retrieve import _plain
-from surefind.engine.retrieve._plain import constant
+from surefind.engine.retrieve._plain import compiled, constant
 
 
 class Texts(Sequence[str]):
@@ -45,13 +45,6 @@ class Texts(Sequence[str]):
 
 _REPORT_EVERY = 2000
 """Texts between two reports of progress."""
-
-
-def compiled() -> Any:
-    """The compiled kernels. They take half a second to load, which a single search can do without."""
-    from surefind.engine.retrieve import _kernels
-
-    return _kernels
 
 
 def building(size: int) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache
 from surefind.base.types import PAD, FloatArray, IdArray, IntArray, Mask, Rankings
 
 _MAX_MASKS = 16

@@ -41,6 +41,13 @@ def suffices(size: int, queries: int, kernels: str) -> bool:
     return queries == 1 and size <= _MAX_NUMPY_POSTINGS and f"surefind.engine.retrieve.{kernels}" not in sys.modules
 
 
+def compiled() -> Any:
+    """The compiled kernels. They take half a second to load, which a single search can do without."""
+    from surefind.engine.retrieve import _kernels
+
+    return _kernels
+
+
 def best_chunks(terms: list[tuple[float, Any, Any]], allow: BoolArray, n: int, k: int) -> tuple[IdArray, FloatArray]:
     """Returns the k best of n chunks and their scores. Each term has its weight, its chunks and their gains, in the
     order in which the kernel adds them. Chunks without a term are left out; of equal scores, the first is better."""

@@ -34,7 +34,7 @@ from surefind.base.disk.arrays import (
     strings,
 )
 from surefind.base.protocols import Analyzer, Progress
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache
 from surefind.base.spec import make
 from surefind.base.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
 from surefind.engine.retrieve._counting import (
@@ -42,13 +42,12 @@ from surefind.engine.retrieve._counting import (
     Saturation,
     TermStatistics,
     building,
-    compiled,
     posted,
     read_terms,
     shaped,
 )
 from surefind.engine.retrieve._joined import Division
-from surefind.engine.retrieve._plain import DENSE_SHARE, best_chunks, constant, suffices
+from surefind.engine.retrieve._plain import DENSE_SHARE, best_chunks, compiled, constant, suffices
 
 
 class Words(NamedTuple):

@@ -25,7 +25,7 @@ from surefind.base import spec
 from surefind.base.prompts.prompt import Prompt
 from surefind.base.prompts.values import Calls, Workload
 from surefind.base.protocols import Index, Progress, Retriever, Reuse, Services
-from surefind.base.running.notes import count_without_model, note
+from surefind.base.running import count_without_model, note
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, FloatArray, Mask, Query, Signal
 from surefind.engine.graph.summaries import LISTED, QUOTED, SLOTS, TOKENS, SummaryWriter

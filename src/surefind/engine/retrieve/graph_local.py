@@ -32,7 +32,7 @@ from surefind.base.errors import SurefindError
 from surefind.base.prompts.prompt import Prompt
 from surefind.base.prompts.values import Calls, Workload
 from surefind.base.protocols import Progress, Retriever, Reuse, Services
-from surefind.base.running.notes import note
+from surefind.base.running import note
 from surefind.base.spec import Stage, require
 from surefind.base.types import PAD, Chunk, FloatArray, Mask, Query, Signal
 from surefind.engine.extract.llm import LLM

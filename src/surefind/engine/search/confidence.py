@@ -17,8 +17,7 @@ from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Rankin
 from surefind.engine.confidence.answering import probability
 from surefind.engine.confidence.signals import READ, TOKENS, Kind, overlap, reading_signals, signals, with_reading
 from surefind.engine.rerank.cross_encoder import bundled_reader
-from surefind.engine.search.parents import fold
-from surefind.engine.search.pipeline import Pipeline, Reading, Run
+from surefind.engine.search.pipeline import Pipeline, Reading, Run, fold
 from surefind.engine.store.backend import Passage, View
 
 _READ = 2_000

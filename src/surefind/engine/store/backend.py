@@ -4,10 +4,13 @@ A `Backend` takes in the chunks of versions, makes sets of documents searchable 
 one layout, opened to be read. The code above this interface does not depend on how chunks are stored: a chunk has an id
 that is the same in every process and generation, and the caller's rights are an `Access`, not a list of chunks.
 `tests/backend_contract.py` tests that a backend fulfils all of this.
+
+`StoreSettings` is the table [store] of surefind.toml.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.base.access import Access, PathRule
+from surefind.base.errors import UsageError
 from surefind.base.protocols import OnProgress, Retriever, Services
 from surefind.base.types import PAD, Chunk, FloatArray, IdArray, Query, Rankings, Wording
 from surefind.engine.store.table import Facet
@@ -272,3 +276,36 @@ class Backend(Protocol):
     def sweep(self, keep: Collection[int], gone: Sequence[int]) -> None:
         """Deletes the chunks of the versions in `gone`, and everything that none of the kept sets needs."""
         ...
+
+
+BACKENDS = ("local", "milvus")
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    backend: str = "local"
+    uri: str = ".surefind/milvus.db"
+    """The address of a Milvus server, or the path of a milvus-lite folder."""
+    token_env: str = ""
+    """The environment variable with the token of the server."""
+
+    @property
+    def elsewhere(self) -> tuple[str, ...]:
+        """The backend and its address, unless it is the local one: for keys of results that depend on it."""
+        return () if self.backend == "local" else (self.backend, self.uri)
+
+    def __post_init__(self) -> None:
+        if self.backend not in BACKENDS:
+            raise UsageError(f"backend must be one of {', '.join(BACKENDS)}, not {self.backend!r}.")
+        if "://" not in self.uri and not self.uri.endswith(".db"):
+            raise UsageError(
+                "uri must be a path that ends in .db (milvus-lite), or an address like http://localhost:19530, not "
+                f"{self.uri!r}."
+            )
+        if "://" in self.uri and not self.uri.startswith(("http://", "https://")):
+            raise UsageError(f"uri must begin with http:// or https://, not {self.uri!r}.")
+        if not re.fullmatch(r"([A-Z_][A-Z0-9_]*)?", self.token_env):  # the message does not repeat what may be a token
+            raise UsageError(
+                "token_env must be the name of an environment variable in capitals (such as SUREFIND_MILVUS_TOKEN), "
+                "not the token."
+            )

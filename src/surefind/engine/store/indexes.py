@@ -20,17 +20,18 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
 
-from surefind.base.abilities import Growing, Part, declared, implements
+from surefind.base import spec
+from surefind.base.abilities import Growing, Part, asks_llm, declared, implements
 from surefind.base.disk.arrays import read_array
 from surefind.base.disk.sealed import check_files, list_files, read_sealed, write_sealed
 from surefind.base.errors import CorruptIndexError, SurefindError
-from surefind.base.protocols import Index, Progress, Retriever, Reuse, Services
+from surefind.base.protocols import Extractor, Index, Progress, Retriever, Reuse, Services
 from surefind.base.types import Chunk, IntArray
 from surefind.engine.store.table import Longs
 
@@ -218,6 +219,20 @@ def each_needed(retrievers: Iterable[Retriever]) -> list[Retriever]:
         inner = innermost(retriever)
         each |= dict.fromkeys((*each_needed(declared(inner).uses), inner))
     return list(each)
+
+
+def paid_extractor(retriever: Retriever) -> Extractor | None:
+    """Returns the extractor that asks a language model about every passage while the retriever's index is built; None
+    if there is none."""
+    extract = getattr(innermost(retriever), "extract", "")  # the parameter of retrievers of entities
+    reader = cast(Extractor, spec.make("extract", extract)) if extract else None
+    return reader if asks_llm([reader]) else None
+
+
+def offline(retriever: Retriever) -> Retriever:
+    """Returns the innermost retriever with a rule-based extractor, which can be timed free of charge."""
+    inner: Any = innermost(retriever)
+    return cast(Retriever, replace(inner, extract="phrases") if paid_extractor(inner) else inner)
 
 
 PARTS = "parts.json"

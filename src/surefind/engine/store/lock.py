@@ -26,7 +26,7 @@ from surefind.base.disk.sealed import private_folder
 from surefind.base.errors import LockedError, NothingIndexedError
 from surefind.base.protocols import OnProgress
 from surefind.base.redact import redacted
-from surefind.base.running.notes import TimeLeft
+from surefind.base.running import TimeLeft
 
 T = TypeVar("T")
 VECTORS_LOCK = Path("locks", "vectors.lock")

@@ -32,8 +32,7 @@ from typing import IO, Any, Self, TypeVar
 
 from surefind.base.errors import MissingPartError, SourceError
 from surefind.base.protocols import Reader, Services
-from surefind.base.running.notes import collecting
-from surefind.base.running.workers import check_stopped, usable_cores
+from surefind.base.running import check_stopped, collecting, usable_cores
 from surefind.base.types import Chunk, Document
 from surefind.engine.files.opening import OUT_OF_MEMORY, FileLimits, ReplacedError
 from surefind.engine.files.readers import Readers

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
 
-from surefind.base import spec
-from surefind.base.abilities import asks_llm, paid_calls
+from surefind.base.abilities import paid_calls
 from surefind.base.prompts.values import Calls, Workload
-from surefind.base.protocols import Extractor, Retriever
+from surefind.base.protocols import Retriever
 from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, scan
 from surefind.engine.llm.prices import tokens
 from surefind.engine.store.catalogue import Catalogue
-from surefind.engine.store.indexes import innermost
+from surefind.engine.store.indexes import paid_extractor
 from surefind.engine.write.layout import Layout
 
 _CHUNK_TOKENS = 250
@@ -64,17 +61,3 @@ def known_files(catalogue: Catalogue) -> dict[Path, tuple[int, int]]:
         for source in catalogue.sources()
         for path, row in catalogue.files(source, contents).items()
     }
-
-
-def paid_extractor(retriever: Retriever) -> Extractor | None:
-    """Returns the extractor that asks a language model about every passage while the retriever's index is built; None
-    if there is none."""
-    extract = getattr(innermost(retriever), "extract", "")  # the parameter of retrievers of entities
-    reader = cast(Extractor, spec.make("extract", extract)) if extract else None
-    return reader if asks_llm([reader]) else None
-
-
-def offline(retriever: Retriever) -> Retriever:
-    """Returns the innermost retriever with a rule-based extractor, which can be timed free of charge."""
-    inner: Any = innermost(retriever)
-    return cast(Retriever, replace(inner, extract="phrases") if paid_extractor(inner) else inner)

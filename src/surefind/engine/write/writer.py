@@ -31,7 +31,7 @@ from surefind.base.access import checked_name
 from surefind.base.errors import NotBuiltError, SourceError, UsageError
 from surefind.base.names import document_name
 from surefind.base.protocols import OnProgress, Retriever, Services
-from surefind.base.running.workers import collecting_seldom
+from surefind.base.running import collecting_seldom
 from surefind.base.types import Document
 from surefind.engine.files.scan import FileRules
 from surefind.engine.store import lock

@@ -16,9 +16,9 @@ from contextlib import nullcontext
 from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, SurefindError, UsageError
-from surefind.base.running.workers import all_cores
+from surefind.base.running import all_cores
 from surefind.base.types import SearchResult
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.quoting import quote as quote_from

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from surefind.base.running.workers import check_stopped
+from surefind.base.running import check_stopped
 
 MAX_CHARS = 2_000_000
 """Characters of a text that `changed_lines` compares."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from surefind.base.errors import ConflictError, SourceError
+from surefind.base.errors import ConflictError, SourceError, UsageError
 from surefind.base.names import document_name, look_alikes
 from surefind.base.protocols import Retriever
 from surefind.base.types import Document
@@ -28,7 +28,6 @@ from surefind.engine.store.versions import content_hash
 from surefind.engine.write.preparing import FilePreparer
 from surefind.engine.write.writer import Writer
 from surefind.engine.write.writer import publish as publish_document
-from surefind.kb.drafts.review import check_approved, check_seen
 from surefind.kb.drafts.store import Desk, no_draft
 from surefind.kb.drafts.values import OPEN, Base, Draft, Revision
 
@@ -324,3 +323,23 @@ def outdated(draft: Draft, now: Base) -> ConflictError:
         f"surefind draft diff {draft.number}. Then put your text on the newer version: surefind draft rebase "
         f"{draft.number}."
     )
+
+
+def check_seen(draft: Draft, seen: int | None) -> None:
+    """Raises `ConflictError` if the newest revision of a draft is not the one that was `seen`. None stands for any."""
+    if seen is not None and seen != draft.revision:
+        raise ConflictError(
+            f"Draft {draft.number} has revision {draft.revision} now, and you read revision {seen}. Read it, then "
+            "publish it.",
+            draft.revision,
+        )
+
+
+def check_approved(draft: Draft, needed: int) -> None:
+    """Raises `UsageError` if the newest revision of a draft has fewer approvals than needed."""
+    if len(draft.approvals) < needed:
+        people = "1 approval" if needed == 1 else f"{needed} approvals"
+        raise UsageError(
+            f"Revision {draft.revision} of draft {draft.number} needs {people} before it is published, and has "
+            f"{len(draft.approvals)}. Submit it, and ask somebody who did not write it to approve it."
+        )

@@ -6,7 +6,7 @@ import sqlite3
 
 from surefind.base.errors import ConflictError, NotFoundError, UsageError
 from surefind.kb.drafts.store import Desk, authors_of, note, timestamp
-from surefind.kb.drafts.values import Comment, Draft, same_person
+from surefind.kb.drafts.values import Comment, same_person
 
 _MAX_COMMENT_CHARS = 10_000
 _COMMENTS = "SELECT number, draft, revision, line, author, text, created, reply_to, resolved_by FROM comments"
@@ -90,23 +90,3 @@ def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
             return
         db.execute("INSERT INTO approvals (draft, revision, reviewer) VALUES (?, ?, ?)", (number, revision, reviewer))
         note(db, number, reviewer, "approved", revision)
-
-
-def check_seen(draft: Draft, seen: int | None) -> None:
-    """Raises `ConflictError` if the newest revision of a draft is not the one that was `seen`. None stands for any."""
-    if seen is not None and seen != draft.revision:
-        raise ConflictError(
-            f"Draft {draft.number} has revision {draft.revision} now, and you read revision {seen}. Read it, then "
-            "publish it.",
-            draft.revision,
-        )
-
-
-def check_approved(draft: Draft, needed: int) -> None:
-    """Raises `UsageError` if the newest revision of a draft has fewer approvals than needed."""
-    if len(draft.approvals) < needed:
-        people = "1 approval" if needed == 1 else f"{needed} approvals"
-        raise UsageError(
-            f"Revision {draft.revision} of draft {draft.number} needs {people} before it is published, and has "
-            f"{len(draft.approvals)}. Submit it, and ask somebody who did not write it to approve it."
-        )

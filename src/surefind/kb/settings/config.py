@@ -26,7 +26,7 @@ from surefind.engine.files.readers import Readers
 from surefind.engine.files.scan import FileRules, FollowLinks
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
-from surefind.engine.store.backends.choice import StoreSettings
+from surefind.engine.store.backend import StoreSettings
 from surefind.engine.write.layout import Layout
 from surefind.kb.drafts.values import DeskSettings
 from surefind.kb.settings.template import BUILT_IN

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from surefind.base.access import SCOPES, checked_name
 from surefind.base.errors import ConfigError, UsageError, choices
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 from surefind.engine.net.trust import host_of, is_local
 
 

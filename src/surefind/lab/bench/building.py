@@ -29,8 +29,7 @@ from surefind.base.types import Floats, Rankings
 from surefind.engine.fuse.convex import Convex
 from surefind.engine.fuse.support.predictors import blend
 from surefind.engine.fuse.tm2c2 import TM2C2
-from surefind.engine.search.parents import fold
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, fold
 from surefind.lab.bench.engine import Outcome
 from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.plan import Contender, about_left_out, short

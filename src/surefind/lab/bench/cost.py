@@ -24,8 +24,7 @@ from surefind.engine.llm.prices import tokens
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import View
-from surefind.engine.store.indexes import innermost
-from surefind.engine.write.quote import offline, paid_extractor
+from surefind.engine.store.indexes import innermost, offline, paid_extractor
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, PROBE, Bench, seconds_per_character
 from surefind.lab.bench.plan import Contender, Plan

@@ -30,15 +30,14 @@ from surefind.base.access import Access
 from surefind.base.disk.sealed import to_json
 from surefind.base.errors import ExamError
 from surefind.base.protocols import Fuser, OnProgress, Reranker, Retriever, Services
-from surefind.base.running.notes import CollectedNotes, collecting
+from surefind.base.running import CollectedNotes, collecting
 from surefind.base.types import Document, Floats, Query, Rankings
 from surefind.engine.search.pipeline import PipelinePassages, Reading, StageHooks, Work
 from surefind.engine.search.reader import Searcher
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import Spans, View
-from surefind.engine.store.indexes import identity, needed
+from surefind.engine.store.indexes import identity, needed, offline
 from surefind.engine.write.layout import Layout
-from surefind.engine.write.quote import offline
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.latency import Timing, measure_latency
 from surefind.lab.bench.plan import Contender, Plan, Unasked

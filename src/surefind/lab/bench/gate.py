@@ -31,7 +31,7 @@ from surefind.base.access import Access
 from surefind.base.errors import ExamError, GateError, NothingIndexedError, SurefindError, UsageError
 from surefind.base.prompts.values import Calls
 from surefind.base.protocols import OnProgress
-from surefind.base.running.workers import check_stopped
+from surefind.base.running import check_stopped
 from surefind.engine.search.reader import Searcher
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.drift import (

@@ -21,7 +21,7 @@ import numpy as np
 
 from surefind.base.abilities import declared, name_of
 from surefind.base.protocols import Passages, Reranker, Retriever, Services
-from surefind.base.running.notes import CollectedNotes, collecting
+from surefind.base.running import CollectedNotes, collecting
 from surefind.base.types import Query, Rankings
 from surefind.engine.search.pipeline import Pipeline, PipelinePassages, Reading
 from surefind.lab.bench.plan import Contender

@@ -22,9 +22,10 @@ from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import ConfigError, SpecError, choices
 from surefind.base.protocols import Retriever
-from surefind.base.running.notes import about
+from surefind.base.running import about
 from surefind.base.spec import split_outside
 from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.store.indexes import paid_extractor
 from surefind.engine.write.layout import Layout
 from surefind.kb.settings.config import Settings
 from surefind.lab.bench.presets import PRESETS, Preset
@@ -124,6 +125,12 @@ class Contender:
 
     def __str__(self) -> str:
         return f"{self.pipeline}" if self.layout is None else f"{self.layout} | {self.pipeline}"
+
+    @property
+    def asks_llm(self) -> bool:
+        """Whether it asks a language model, to cut, to index or to search."""
+        cuts = self.layout is not None and self.layout.asks_llm
+        return cuts or self.pipeline.asks_llm or any(map(paid_extractor, self.pipeline.retrieve))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from surefind.base.running.workers import usable_cores
+from surefind.base.running import usable_cores
 from surefind.base.types import Floats
 from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.recommendation import Recommendation

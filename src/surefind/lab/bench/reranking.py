@@ -41,7 +41,7 @@ from surefind.base.disk.arrays import read_archive
 from surefind.base.disk.sealed import Record, from_json, read_sealed, sealed, unsealed, write_file, write_sealed
 from surefind.base.errors import BudgetError, MissingPartError, SpecError, SurefindError, UsageError
 from surefind.base.protocols import Passages, Progress, Reranker, Services
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.base.text.words import count_words
 from surefind.base.types import PAD, Floats, IdArray, Query, Rankings
 from surefind.engine.store import indexes

@@ -100,12 +100,13 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
     texts = {document.id: document.text for document in documents}
     titles = {document.id: document.title for document in documents}
     learned = [_learned(contender.name, fuser, kb.services) for contender, fuser in _trained(plan)]
-    checks = checked(kb, plan_needs(kb, plan))
+    asked = any(contender.asks_llm for contender in plan.contenders)
+    checks = checked(kb, plan_needs(kb, plan)) if asked else []
     models = [
         ModelCheck(redacted(kb.services.chat_name(need.model)), need.step, verdict.verdict, verdict.figure)
         for need, verdict in checks
     ]
-    advice = sentence(checks, kb.services.chat_name)
+    advice = sentence(checks, kb.services.chat_name) if checks else ""
     made = build_report(outcome, texts, titles, command, learned, models, advice)
     if not made.problems:  # after a failure, the next run tries again
         bench.cache.put_data(key, to_json(made))
@@ -125,7 +126,7 @@ def unseen(plan: Plan, services: Services) -> Plan:
     """
     trained_on = {contender.name: _training_questions(contender, services) for contender in plan.contenders}
     every = frozenset[str]().union(*trained_on.values())
-    kept = tuple(query for query in plan.exam.queries if question_key(query.text) not in every)
+    kept = tuple(query for query in plan.exam.queries if not every or question_key(query.text) not in every)
     if len(kept) == len(plan.exam.queries):
         return plan
     if not kept:

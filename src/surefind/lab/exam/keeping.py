@@ -28,7 +28,7 @@ from typing import Literal
 
 from surefind.base.access import Access
 from surefind.base.errors import ExamError, LockedError
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.reader import check_query
 from surefind.engine.store.lock import growing_lock
 from surefind.kb import KnowledgeBase

@@ -32,7 +32,7 @@ from surefind.base.prompts.values import Calls, Message
 from surefind.base.protocols import OnProgress
 from surefind.base.redact import redacted
 from surefind.engine.llm.ask import ask
-from surefind.engine.write.quote import paid_extractor
+from surefind.engine.store.indexes import paid_extractor
 from surefind.kb import KnowledgeBase
 from surefind.lab.fitness.kinds import KINDS, Need, needs_of, tasks_version
 

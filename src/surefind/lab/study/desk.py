@@ -22,7 +22,6 @@ from surefind.engine.retrieve.graph_global import GraphGlobal
 from surefind.engine.retrieve.graph_local import GraphLocal
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.write.layout import Layout
-from surefind.engine.write.quote import paid_extractor
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, Bench, Scored
 from surefind.lab.bench.latency import Timing
@@ -139,13 +138,6 @@ def with_encoder(contender: Contender, encoder: str) -> Contender:
 
 def _encoded(retriever: Retriever, encoder: str) -> Retriever:
     return retriever.replace(model=encoder) if isinstance(retriever, Dense | GraphLocal | GraphGlobal) else retriever
-
-
-def asks_model(contender: Contender) -> bool:
-    """Whether a configuration asks a language model, to search or to index."""
-    layout, pipeline = contender.layout, contender.pipeline
-    cuts = layout is not None and layout.asks_llm
-    return cuts or pipeline.asks_llm or any(map(paid_extractor, pipeline.retrieve))
 
 
 def agreed(kb: KnowledgeBase, calls: Sequence[Calls]) -> None:

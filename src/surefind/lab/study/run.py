@@ -21,7 +21,7 @@ from surefind.lab.bench.cost import llm_calls, quote_for
 from surefind.lab.bench.plan import Contender, Plan, parse_measures
 from surefind.lab.bench.report import environment
 from surefind.lab.bench.reranking import RunCache
-from surefind.lab.study.desk import Collection, Options, RunContext, asks_model
+from surefind.lab.study.desk import Collection, Options, RunContext
 from surefind.lab.study.stage import Before, Study, StudyPart
 from surefind.lab.study.values import NEEDS_LLM, Column, Result, Table
 
@@ -62,7 +62,7 @@ class StudyRun:
         if not self.options.llm:
             for stage in self.stages:
                 every = stage.contenders(self._desk(self.collections[0]), {})
-                names |= dict.fromkeys(contender.name for contender in every if asks_model(contender))
+                names |= dict.fromkeys(contender.name for contender in every if contender.asks_llm)
         return list(names)
 
     def run(self) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class StudyRun:
 
     def _result(self, desk: RunContext, stage: StudyPart, before: Before) -> Result:
         every = list(stage.contenders(desk, before))
-        allowed = [contender for contender in every if self.options.llm or not asks_model(contender)]
+        allowed = [contender for contender in every if self.options.llm or not contender.asks_llm]
         store, key = _store(desk), self._key(desk, stage, before, every)
         known: Result | None = None if self.fresh else store.data(key)
         if known is not None:
@@ -114,7 +114,7 @@ class StudyRun:
         calls: list[Calls] = []
         paid: list[Contender] = []
         for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
-            paid += [contender for contender in contenders if asks_model(contender)]
+            paid += [contender for contender in contenders if contender.asks_llm]
             calls += stage.calls(desk, before)
         # Quoted together, because stages that share a layout or a retriever pay for it once.
         together = llm_calls(desk.kb, Plan(tuple(paid), desk.exam, _ANY_MEASURE, desk.access)) if paid else []
@@ -124,7 +124,7 @@ class StudyRun:
         plans = [
             Plan(tuple(contenders), desk.exam, _ANY_MEASURE, desk.access)
             for _, every, _ in self._waiting(desk)
-            if (contenders := [contender for contender in every if self.options.llm or not asks_model(contender)])
+            if (contenders := [contender for contender in every if self.options.llm or not contender.asks_llm])
         ]
         return sum(quote_for(desk.bench, plan).minutes for plan in plans)
 

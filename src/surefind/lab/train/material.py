@@ -23,8 +23,7 @@ from surefind.base.protocols import OnProgress
 from surefind.base.types import FloatArray, Floats, IdArray, Query, Rankings
 from surefind.engine.fuse.support.predictors import Norm, blend
 from surefind.engine.retrieve.dense import Dense
-from surefind.engine.search.parents import fold
-from surefind.engine.search.pipeline import Pipeline, score_missing
+from surefind.engine.search.pipeline import Pipeline, fold, score_missing
 from surefind.engine.store.backend import View
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, places_of

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from surefind.doors.http.drafting import retire, retired
 from surefind.doors.http.jobs import job_data
 from surefind.doors.http.service import Served
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.kb.rights import may_read_version
 
 router = APIRouter(tags=["documents"])

@@ -27,7 +27,7 @@ from surefind.doors.http.answers import shown_to
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.problems import LOG
 from surefind.doors.http.service import Served, Service
-from surefind.engine.search.parents import Extent
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import MAX_K, RequestedSearch
 from surefind.kb.answer.answering import answer, steps

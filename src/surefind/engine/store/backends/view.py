@@ -30,7 +30,7 @@ from surefind.base.errors import (
     choices,
 )
 from surefind.base.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
-from surefind.base.running.workers import BoundedCache
+from surefind.base.running import BoundedCache
 from surefind.base.text.blocks import location
 from surefind.base.types import (
     EVERY,

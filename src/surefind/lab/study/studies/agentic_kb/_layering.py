@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from surefind.base.running.notes import collecting
+from surefind.base.running import collecting
 from surefind.lab.bench.engine import OWNER, Scored
 from surefind.lab.bench.plan import Contender, on_layout
 from surefind.lab.study.desk import RunContext

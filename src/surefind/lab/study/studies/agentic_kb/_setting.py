@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from surefind.base.types import Floats, Rankings
-from surefind.engine.search.parents import fold
+from surefind.engine.search.pipeline import fold
 from surefind.lab.bench.engine import OWNER, Scored, SpanScores
 from surefind.lab.bench.plan import parse_measures
 from surefind.lab.exam.model import ExamQuery

@@ -1,1 +1,0 @@
-"""How work runs: cores, threads, what a stage reports."""
