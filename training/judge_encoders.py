@@ -36,8 +36,7 @@ from surefind.base.types import Query, Rankings
 from surefind.doors.cli.demo import sample_questions
 from surefind.engine.fuse.convex import Convex
 from surefind.engine.fuse.weighted import Weighted
-from surefind.engine.search.hits import fold
-from surefind.engine.search.pipeline import score_missing
+from surefind.engine.search.pipeline import fold, score_missing
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import OWNER, places_of
 from surefind.lab.exam.formats.library import Library
