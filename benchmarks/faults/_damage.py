@@ -88,20 +88,20 @@ def build(home: Path) -> None:
 
 def _write_drafts(kb: KnowledgeBase, numbers: range) -> None:
     """Makes drafts in every state, with revisions, comments, approvals and events."""
-    desk = kb.desk
+    store = kb.drafts.store
     for i in numbers:
         first, second = (f"# Draft {i}\n\n{_paragraph(j)}\n" for j in (i, i + 1))
-        made = desk.add(f"{i:02}.md", _content(first), f"author {i % 3}", Base(i, "c" * 64, _paragraph(i)))
-        desk.save(made.number, 1, _content(second), f"author {i % 4}")
-        asked = review.comment(desk, made.number, 2, 1, "bob", f"Is number {i} right?")
-        review.comment(desk, made.number, 2, 1, "ada", "It is.", reply_to=asked.number)
-        review.resolve(desk, made.number, asked.number, "bob")
-        desk.set_state(made.number, "in review", "ada", "submitted")
-        review.approve(desk, made.number, 2, f"reviewer {i % 3}")
+        made = store.add(f"{i:02}.md", _content(first), f"author {i % 3}", Base(i, "c" * 64, _paragraph(i)))
+        store.save(made.number, 1, _content(second), f"author {i % 4}")
+        asked = review.comment(store, made.number, 2, 1, "bob", f"Is number {i} right?")
+        review.comment(store, made.number, 2, 1, "ada", "It is.", reply_to=asked.number)
+        review.resolve(store, made.number, asked.number, "bob")
+        store.set_state(made.number, "in review", "ada", "submitted")
+        review.approve(store, made.number, 2, f"reviewer {i % 3}")
         if i % 3 == 0:
-            desk.published(made.number, 2, Base(100 + i, "d" * 64, second), i + 1, "ada")
+            store.published(made.number, 2, Base(100 + i, "d" * 64, second), i + 1, "ada")
         elif i % 3 == 1:
-            desk.set_state(made.number, "draft" if i % 2 else "discarded", "ada", "changed its state")
+            store.set_state(made.number, "draft" if i % 2 else "discarded", "ada", "changed its state")
 
 
 def _content(text: str) -> Content:
@@ -113,16 +113,16 @@ def _leave_log(home: Path) -> None:
     data = home / ".surefind"
     with KnowledgeBase.open(home) as kb:
         _write_drafts(kb, range(DRAFTS // 2, DRAFTS))
-        kept = {path: path.read_bytes() for path in data.glob("desk.db*") if not path.name.endswith("-shm")}
-    for path in data.glob("desk.db*"):
+        kept = {path: path.read_bytes() for path in data.glob("drafts.db*") if not path.name.endswith("-shm")}
+    for path in data.glob("drafts.db*"):
         path.unlink()
     for path, content in kept.items():
         path.write_bytes(content)
 
 
 def without_log(home: Path) -> None:
-    """Moves what is in the log of the desk into its file: a page in the log hides that in the file."""
-    db = sqlite3.connect(home / ".surefind" / "desk.db")
+    """Moves what is in the log of the store into its file: a page in the log hides that in the file."""
+    db = sqlite3.connect(home / ".surefind" / "drafts.db")
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     db.close()
 
@@ -192,7 +192,7 @@ def _remember(kb: KnowledgeBase) -> None:
     write(kb.folder, prepare(kb.folder, "words", kb.pipeline("bm25(k1=1.5)")))
 
 
-QUERIES = ("escrow record", "Harbor Vault Desk", "rule 17 years", "branch rules", "teller drawer 9 days")
+QUERIES = ("escrow record", "Harbor Vault DraftStore", "rule 17 years", "branch rules", "teller drawer 9 days")
 CALLERS = (Access.public(), Access.of("hr"), Access.owner())
 
 
@@ -227,9 +227,9 @@ def drafts(kb: KnowledgeBase) -> Any:
     """The revisions of all drafts. The first draft is that of a file, and has one. An error that says that there is no
     such draft is a draft that was lost in silence."""
     try:
-        desk, numbers = kb.desk, range(1, DRAFTS + 2)
-        texts = [desk.revision(n, revision) for n in numbers for revision in (1, 2) if (n, revision) != (1, 2)]
-        return texts, [desk.signed(n) for n in numbers]
+        store, numbers = kb.drafts.store, range(1, DRAFTS + 2)
+        texts = [store.revision(n, revision) for n in numbers for revision in (1, 2) if (n, revision) != (1, 2)]
+        return texts, [store.signed(n) for n in numbers]
     except (UsageError, NotFoundError) as error:
         return str(error)
 

@@ -2,7 +2,7 @@
 
     python benchmarks/faults/damage.py --each 1000 --seed 1
     python benchmarks/faults/damage.py --each 1000 --kind catalogue.db
-    python benchmarks/faults/damage.py --each 1500 --kind desk.db --read drafts
+    python benchmarks/faults/damage.py --each 1500 --kind drafts.db --read drafts
 
 A fault changes one byte, 1 to 16 bytes, a page of 4096 bytes (to zeros), or cuts the end off, in one file of a copy. A
 child process then runs `surefind doctor`, and the same reads as on the intact copy. Each fault gets the worst verdict
@@ -48,7 +48,7 @@ VERDICTS = ("same", "error", "silent", "traceback", "crash", "hang")
 SECONDS, PROCESSOR_SECONDS = 900, 60
 """After how long a child counts as hanging: by the clock (on a busy machine it waits long), and of processor time."""
 KINDS = {
-    "catalogue.db": "catalogue.db", "desk.db": "desk.db", "desk.db-wal": "desk.db-wal",
+    "catalogue.db": "catalogue.db", "drafts.db": "drafts.db", "drafts.db-wal": "drafts.db-wal",
     "embeddings.db": "cache/embeddings.db", "scores.db": "cache/scores.db", "answers.db": "cache/answers.db",
     "queries.db": "queries.db", "exams": "exams/*/v*.jsonl", "questions.db": "exams/questions.db",
     "reports": "reports/*/report.json", "pages of reports": "reports/*/*.[hmc]*", "runs": "runs/*",
@@ -160,7 +160,7 @@ def faults(numbers: Sequence[int], seed: int, kinds: Sequence[str], reads: Seque
             started = time.time()
             shutil.rmtree(copy)
             shutil.copytree(base, copy, symlinks=True)
-            if kind == "desk.db":
+            if kind == "drafts.db":
                 without_log(copy)
             content, how = damaged((copy / path).read_bytes(), chance)
             (copy / path).chmod(0o644)

@@ -44,7 +44,7 @@ pipeline = "words"
 retrieve = ["bm25"]
 [serve]
 workers = 2
-[desk]
+[drafts]
 approvals = 0
 """
 

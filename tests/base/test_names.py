@@ -247,4 +247,4 @@ def test_draft_has_the_author_of_the_caller_who_published_it(home: Home) -> None
     with KnowledgeBase.open(home.folder) as kb:
         number = kb.drafts.add_bytes("new.md", b"A new rule.", author="bob").number
         assert asyncio.run(main(number)).state == "finished"
-        assert kb.desk.events(number)[-1].who == "Zoë; rm -rf"
+        assert kb.drafts.store.events(number)[-1].who == "Zoë; rm -rf"

@@ -47,9 +47,9 @@ class Stress:
 
     def write_drafts(self) -> None:
         kb = self.kb
-        draft = kb.desk.get(1)
+        draft = kb.drafts.store.get(1)
         kb.drafts.save(1, draft.revision, f"# Draft\n\nText {next(self.numbers)}.\n".encode())
-        assert kb.desk.get(1).revision > draft.revision
+        assert kb.drafts.store.get(1).revision > draft.revision
 
     def repeat(self, name: str) -> None:
         work = getattr(self, name)

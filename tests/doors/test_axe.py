@@ -94,7 +94,7 @@ def rights() -> Rights:
 
 def pages_of(kb: KnowledgeBase) -> dict[str, list[str]]:
     """The addresses to open, by route."""
-    (draft,) = kb.desk.waiting()
+    (draft,) = kb.drafts.store.waiting()
     kept = kb.history("guide.md")[0].number
     reports = {path.parent.name: "benchmark" for path in kb.data.glob("reports/*/report.json")}
     reports |= {path.parent.name: "study" for path in kb.data.glob("studies/*/study.json")}

@@ -41,7 +41,7 @@ def small(home: Home) -> Home:
         lambda kb: kb.status(),
         lambda kb: kb.history("docs/1.md"),
         lambda kb: kb.generations(),
-        lambda kb: kb.desk.waiting(),
+        lambda kb: kb.drafts.store.waiting(),
         lambda kb: kb.drafts.add_bytes("new.md", b"# New\n\nText.\n"),
         lambda kb: kb.refresh() or kb.reader(),
         lambda kb: kb.compact(),
@@ -59,9 +59,9 @@ def test_calls_after_close_get_one_clear_error(small: Home, call) -> None:  # ty
 
 def test_parts_taken_before_close_say_that_it_was_closed(small: Home) -> None:
     kb = small.open()
-    catalogue, desk, reader = kb.catalogue, kb.desk, kb.reader()
-    calls = (catalogue.generation, desk.count, lambda: reader.documents(Access.public()))
-    kb.drafts.add_bytes("new.md", b"# New\n\nText.\n")  # before that, the desk has no file
+    catalogue, drafts, reader = kb.catalogue, kb.drafts.store, kb.reader()
+    calls = (catalogue.generation, drafts.count, lambda: reader.documents(Access.public()))
+    kb.drafts.add_bytes("new.md", b"# New\n\nText.\n")  # before that, drafts have no file
     for call in calls:
         call()
     kb.close()
@@ -140,7 +140,7 @@ def test_closing_leaves_no_file_open(small: Home) -> None:
 
     def search() -> None:
         kb.search("wire", Access.public())
-        kb.desk.count()
+        kb.drafts.store.count()
         for barrier in idle:
             barrier.wait(60)
 

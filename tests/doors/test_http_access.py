@@ -377,7 +377,7 @@ def test_draft_on_a_version_that_its_author_may_not_read_is_out_of_date(bank: Ba
     hidden = bank.kb.history("hr/pay.md")[0].number
     made = bank.ask("writer", "POST", "/drafts/new", data={"document": "hr/pay.md", "text": "x", "base": str(hidden)})
     number = int(made.headers["location"].rpartition("/")[2])
-    assert bank.kb.desk.base(number).text == ""
+    assert bank.kb.drafts.store.base(number).text == ""
     assert "was published again" in bank.ask("hr", "GET", f"/drafts/{number}").text
 
 

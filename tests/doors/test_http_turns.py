@@ -40,8 +40,8 @@ from surefind.engine.services import LocalServices
 from surefind.engine.write import preparing
 from surefind.engine.write.preparing import FilePreparer
 from surefind.kb import KnowledgeBase
-from surefind.kb.drafts import difference as desk_difference
 from surefind.kb.drafts import difference as differences
+from surefind.kb.drafts import difference as draft_difference
 from surefind.kb.settings.serve import Oidc
 from test_route_matrix import routes
 
@@ -174,7 +174,7 @@ def upload(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str, 
 
 def compare(server: Server, patch: pytest.MonkeyPatch, slow: Slow) -> tuple[str, str, str]:
     number = server.draft("mallory")
-    patch.setattr(desk_difference, "difference", slow)
+    patch.setattr(draft_difference, "difference", slow)
     return "mallory", "GET", f"/v1/drafts/{number}"
 
 
@@ -228,7 +228,7 @@ def test_work_ends_at_the_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyP
     slow = Slow()
     with home.open() as kb:
         number = kb.drafts.add_bytes("1.md", b"# Wire\n\nThe cutoff is 4 pm.\n", "wires/01.md", "anyone").number
-        monkeypatch.setattr(desk_difference, "difference", slow)
+        monkeypatch.setattr(draft_difference, "difference", slow)
         with serving(create_app(kb)) as url:
             answer = httpx.get(f"{url}/v1/drafts/{number}", timeout=PATIENCE, trust_env=False)
             assert answer.status_code == 504

@@ -241,7 +241,7 @@ def test_draft_of_a_page_that_looks_restricted_is_refused_with_the_line(home: Ho
     with home.open() as kb:
         with pytest.raises(SourceError, match=r"new\.md looks restricted: line 5 is 'acl: \[hr\]'"):
             kb.drafts.add_bytes("new.md", SHOWN.encode(), "new.md", "ada")
-        assert kb.desk.waiting() == []
+        assert kb.drafts.store.waiting() == []
 
 
 def test_draft_that_looks_restricted_is_refused_with_the_reason(home: Home) -> None:

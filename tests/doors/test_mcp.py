@@ -437,7 +437,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
             return list(await asyncio.gather(*(ask(key) for key in ("hr", "sales") * 4)))
 
     found = asyncio.run(run())
-    authors = {one.number: one.author for one in kb.desk.waiting()}
+    authors = {one.number: one.author for one in kb.drafts.store.waiting()}
     assert [authors[one["number"]] for one in made] == ["hr"] * 4
     kb.close()
     for (tools, text), key in zip(found, ("hr", "sales") * 4, strict=True):
@@ -449,7 +449,7 @@ def test_the_caller_is_looked_up_for_each_request(home: Home) -> None:
 
 def drafts(home: Home) -> dict[int, str]:
     with home.open() as kb:
-        return {version.number: version.document for version in kb.desk.waiting()}
+        return {version.number: version.document for version in kb.drafts.store.waiting()}
 
 
 def test_a_proposal_is_a_draft(public: Ask, home: Home) -> None:
@@ -525,7 +525,7 @@ def test_a_draft_with_metadata_of_its_own_is_not_overwritten(home: Home) -> None
         given = {"document": "pay2.md", "text": "New.", "number": number, "revision": 1}
         result = inside(make_server(kb, calls(write=True)), lambda client: client.call_tool("propose", given))
         assert result.is_error and "metadata of its own" in text_of(result)
-        assert kb.desk.get(number).revision == 1
+        assert kb.drafts.store.get(number).revision == 1
 
 
 # ---------------------------------------------------------------- wrong calls

@@ -103,7 +103,7 @@ def test_text_that_is_restricted_while_it_is_read_is_not_shown(
     number = bank.upload("ada", "desk1.md", "# Desk 1\n\nThe okapi of the draft.\n")
     done: list[int] = []
     act = _restricting(bank, done)
-    owner: Any = bank.service.kb.desk if moment == "revision" else bank.service.kb.drafts
+    owner: Any = bank.service.kb.drafts.store if moment == "revision" else bank.service.kb.drafts
     real = getattr(owner, moment)
 
     def late(*given: Any, **more: Any) -> Any:

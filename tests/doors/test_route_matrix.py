@@ -132,12 +132,12 @@ def _fill(home: Home) -> None:
         assert ran.code == 0, ran.err
     with home.open() as kb:
         kb.retire("hr/old.md")
-        hidden = next(one for one in kb.desk.waiting() if one.document == "hr/okapi6.md")
-        comment(kb.desk, hidden.number, 1, 1, "hr", "The okapi10 is wrong.")
+        hidden = next(one for one in kb.drafts.store.waiting() if one.document == "hr/okapi6.md")
+        comment(kb.drafts.store, hidden.number, 1, 1, "hr", "The okapi10 is wrong.")
         number = kb.drafts.add_bytes(
             "okapi11.md", b"---\nacl: [hr]\n---\nThe okapi12.\n", "hr/okapi11.md", author="hr"
         ).number
-        comment(kb.desk, number, 1, 1, "hr", "More okapi13.")
+        comment(kb.drafts.store, number, 1, 1, "hr", "More okapi13.")
         hit = kb.search("salary cutoff", Access.of("hr"), 10).hits
         keep(kb, "how much is okapi14?", next(one.id for one in hit if "okapi" in one.text), Access.of("hr"), "staff")
 
@@ -150,7 +150,7 @@ def _values(kb: KnowledgeBase, bank: Bank) -> dict[str, list[str]]:
     documents = ["hr/okapi6.md", "hr/okapi11.md", "hr/old.md", "hr", "wire1.md", "missing.md"]
     hits = kb.search("salary cutoff", Access.owner(), 20).hits
     passages = [hit.id for hit in sorted(hits, key=lambda hit: "okapi" not in hit.text)][:3]
-    drafts = [str(one.number) for one in kb.desk.waiting()]
+    drafts = [str(one.number) for one in kb.drafts.store.waiting()]
     versions = [str(one.number) for name in documents[:3] for one in kb.history(name)]
     reports = [path.parent.name for path in sorted(kb.data.glob("**/report.json"))]
     exams = ["staff", "known-item", "none"]
@@ -399,7 +399,7 @@ def test_no_alias_of_a_document_tells_or_takes_what_is_restricted(tmp_path: Path
     """And no draft has such a name, so nothing is published under one."""
     with _opened(Home(tmp_path, SETTINGS)) as bank:
         before, leaks, called = bank.state(), [], set[str]()
-        drafts = {draft.number for draft in bank.kb.desk.waiting()}
+        drafts = {draft.number for draft in bank.kb.drafts.store.waiting()}
         for call in by_alias(bank.app, bank.values, step, list(PEOPLE).index(who) % step):
             if who == "admin" and call.route.startswith("/settings"):
                 continue  # an admin may make a key of any name
@@ -409,7 +409,7 @@ def test_no_alias_of_a_document_tells_or_takes_what_is_restricted(tmp_path: Path
             leaks += [f"{call}: {found}" for found in [told(answer, call)] if found]
         assert leaks == []
         assert {"/v1/documents", "/v1/documents/{document_id:path}", "/drafts/new", "/v1/versions", "/retire"} <= called
-        made = {draft.document: draft.number for draft in bank.kb.desk.waiting() if draft.number not in drafts}
+        made = {draft.document: draft.number for draft in bank.kb.drafts.store.waiting() if draft.number not in drafts}
         assert who == "reader" or made, "blanks around a name in a form are not part of it"
         for document in made.keys() - {*HIDDEN}:
             assert document_name(document) and _is_another(document)

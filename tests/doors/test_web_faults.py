@@ -26,7 +26,7 @@ from surefind.engine.store.lock import growing_lock
 from surefind.kb import KnowledgeBase
 from surefind.kb.adoption import save_settings, shown_settings
 from surefind.kb.drafts.review import comment, comments
-from surefind.kb.drafts.store import Content, Desk
+from surefind.kb.drafts.store import Content, DraftStore
 from surefind.kb.drafts.values import Base, Revision
 from surefind.lab.exam.keeping import keep
 from surefind.lab.exam.store import ExamStore
@@ -82,15 +82,15 @@ def _hidden(page: str, action: str) -> dict[str, str]:
 def test_page_of_a_conflict_saves_on_the_revision_that_it_shows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     number = _draft(site, "faster.md")
     site.kb.drafts.save(number, 1, b"two\n", "bob")
-    read, saved = Desk.revision, list[int]()
+    read, saved = DraftStore.revision, list[int]()
 
-    def save_after_reading(desk: Desk, of: int, revision: int | None = None) -> Revision:
+    def save_after_reading(desk: DraftStore, of: int, revision: int | None = None) -> Revision:
         found = read(desk, of, revision)
         if revision is None and not saved:
             saved.append(site.kb.drafts.save(of, 2, b"three\n", "bob").revision)
         return found
 
-    monkeypatch.setattr(Desk, "revision", save_after_reading)
+    monkeypatch.setattr(DraftStore, "revision", save_after_reading)
     page = site.post("ada", f"/drafts/{number}/save", {"revision": "1", "text": "mine"})
     assert page.status_code == 409 and saved == [3] and "Revision 2 of bob" in page.text
     form = _hidden(page.text, f"/drafts/{number}/save")
@@ -104,7 +104,7 @@ def test_text_keeps_the_name_of_its_file_after_a_conflict(site: Site) -> None:
     page = site.post("ada", f"/drafts/{number}/save", {"revision": "1", "text": "# mine"})
     form = _hidden(page.text, f"/drafts/{number}/save")
     assert site.post("ada", f"/drafts/{number}/save", {**form, "text": "# mine"}).status_code == 303
-    assert site.kb.desk.revision(number).name == "named.md"
+    assert site.kb.drafts.store.revision(number).name == "named.md"
 
 
 def test_revision_that_the_reviewer_has_not_seen_is_not_published(site: Site) -> None:
@@ -175,7 +175,7 @@ def test_line_is_commented_on_without_a_script(site: Site) -> None:
     assert page.status_code == 200 and "Comment on line 2" in page.text
     form = _hidden(page.text, f'/drafts/{number}/comments" id="say')
     assert site.post("ada", f"/drafts/{number}/comments", {**form, "text": "why?"}).status_code == 303
-    assert [one.line for one in comments(site.kb.desk, number)] == [2]
+    assert [one.line for one in comments(site.kb.drafts.store, number)] == [2]
 
 
 def test_report_of_another_version_is_named(site: Site) -> None:
@@ -281,7 +281,7 @@ def test_many_drafts_come_in_pages(site: Site, monkeypatch: pytest.MonkeyPatch, 
     asked = list[int]()
     monkeypatch.setattr(drafts, "sees", lambda service, caller, draft: asked.append(draft.number) or True)
     text = Content("many.md", b"many\n", "many\n", "Many", (), 5)
-    made = [site.kb.desk.add(f"many/{who}/{n}.md", text, "writer", Base()).number for n in range(220)]
+    made = [site.kb.drafts.store.add(f"many/{who}/{n}.md", text, "writer", Base()).number for n in range(220)]
     for number in made[::2]:
         site.kb.drafts.review(number, author="writer")
     found, paths = list[int](), ["/drafts"]
@@ -298,7 +298,7 @@ def test_long_change_comes_in_pages(site: Site) -> None:
     """Every line is on one of the pages, a comment leads to the page of its line, and no page is large."""
     text = "".join(f"Line {n} of a long draft.\n" for n in range(1, 3001)) + "x" * 300_000 + "\n"
     number = _draft(site, "long.md", text)
-    comment(site.kb.desk, number, 1, 2500, "ada", "Is this so?")
+    comment(site.kb.drafts.store, number, 1, 2500, "ada", "Is this so?")
     shown, paths = list[str](), [f"/drafts/{number}"]
     for path in paths:
         page = site.get("ada", path)

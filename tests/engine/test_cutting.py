@@ -92,7 +92,7 @@ def test_draft_that_cannot_be_cut_is_not_published(home: Home) -> None:
         with pytest.raises(SourceError, match=r"^a\.md takes more than 4 s .*; reading was stopped, while "):
             kb.drafts.publish(number)
     with home.open() as kb:
-        assert [version.number for version in kb.desk.waiting()] == [number]
+        assert [version.number for version in kb.drafts.store.waiting()] == [number]
         assert [document.text for document in kb.documents(Access.owner())] == ["fine alpha"]
     assert home.found("alpha") == ["a.md"]
     assert home.sync().unchanged == 1

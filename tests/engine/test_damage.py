@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from desk_faults import damage
+from drafts_faults import damage
 from exam_helpers import surefind
 from helpers import Home
 from surefind import Access

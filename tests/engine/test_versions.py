@@ -454,7 +454,7 @@ def test_draft_is_found_by_no_search(two: Home, pipeline: str) -> None:
 def test_draft_makes_no_generation_and_is_counted_by_status(two: Home) -> None:
     number = draft(two, "gamma", "a.md")
     with two.open() as kb:
-        status, (waiting,) = kb.status(), kb.desk.waiting()
+        status, (waiting,) = kb.status(), kb.drafts.store.waiting()
     assert (status.generation, status.generations, status.drafts, status.documents) == (1, [1], 1, 2)
     assert (waiting.number, waiting.document, waiting.state, waiting.generation) == (number, "a.md", "draft", None)
 
@@ -463,7 +463,7 @@ def test_draft_is_named_by_its_file_or_as_one_says(two: Home) -> None:
     draft(two, "gamma", name="new.md")
     draft(two, "gamma", "hr/pay.md", name="new.md")
     with two.open() as kb:
-        assert [version.document for version in kb.desk.waiting()] == ["hr/pay.md", "new.md"]
+        assert [version.document for version in kb.drafts.store.waiting()] == ["hr/pay.md", "new.md"]
 
 
 def test_drafts_survive_sweeps(two: Home) -> None:
@@ -475,7 +475,7 @@ def test_drafts_survive_sweeps(two: Home) -> None:
         two.write("docs/a.md", f"alpha {step} common", age=50 - step)
         two.sync()
     with two.open() as kb:
-        assert [(v.number, v.state) for v in kb.desk.waiting()] == [(other, "in review"), (number, "draft")]
+        assert [(v.number, v.state) for v in kb.drafts.store.waiting()] == [(other, "in review"), (number, "draft")]
         kb.drafts.publish(other)
     publish_outdated(two, number)
     assert texts(two) == {"a.md": "drafted common", "b.md": "beta common", "new.md": "new common"}
@@ -538,7 +538,7 @@ def test_draft_that_cannot_be_read_is_refused_and_nothing_is_kept(
     with pytest.raises(SourceError, match=told):
         draft(two, content, "a.md", name)
     with two.open() as kb:
-        assert kb.desk.waiting() == []
+        assert kb.drafts.store.waiting() == []
     assert history(two, "a.md")[0].state == "published"
 
 
@@ -563,7 +563,7 @@ def test_draft_goes_to_review_and_back_and_is_published_from_either(two: Home) -
         kb.drafts.review(second)
         kb.drafts.publish(first)
         kb.drafts.publish(second)
-        assert kb.desk.waiting() == []
+        assert kb.drafts.store.waiting() == []
     assert texts(two) == {"a.md": "one common", "b.md": "two common"}
 
 
@@ -720,7 +720,7 @@ def test_interrupted_publish_leaves_the_old_generation_and_the_next_writer_compl
     assert two.answers("common", "alpha") == before
     assert two.found("zebra") == []
     with two.open() as kb:
-        assert [(v.number, v.state) for v in kb.desk.waiting()] == [(number, "draft")]
+        assert [(v.number, v.state) for v in kb.drafts.store.waiting()] == [(number, "draft")]
         if then == "sync":
             assert kb.sync().generation == 1
             two.write("docs/b.md", "epsilon common", age=30)
@@ -868,7 +868,7 @@ def test_interrupted_writer_neither_retires_nor_ends_a_retirement(home: Home, ho
     assert texts(home) == {"b.md": "beta common"}
     assert [v.state for v in history(home, "a.md")] == ["retired"]
     with home.open() as kb:
-        assert [(v.number, v.state) for v in kb.desk.waiting()] == [(number, "draft")]
+        assert [(v.number, v.state) for v in kb.drafts.store.waiting()] == [(number, "draft")]
 
 
 # ---------------------------------------------------------------- commands
@@ -1038,7 +1038,7 @@ class Run:
         document, text = ready[number]
         try:
             with self.home.open() as kb, stopped(stops):
-                if kb.desk.base(number).text != kb.drafts.published_text(document, Access.owner()):
+                if kb.drafts.store.base(number).text != kb.drafts.published_text(document, Access.owner()):
                     kb.drafts.rebase(number)
                 kb.drafts.publish(number)
         except StoppedError:
@@ -1078,7 +1078,7 @@ class Run:
             assert {d.id: d.text for d in kb.documents(Access.owner())} == expected
             if expected:
                 assert {hit.document: hit.text for hit in ask(kb, "common", k=50).hits} == expected
-            assert {version.number for version in kb.desk.waiting()} == set(model.drafts)
+            assert {version.number for version in kb.drafts.store.waiting()} == set(model.drafts)
 
 
 @settings(max_examples=settings.default.max_examples // 4)
@@ -1140,7 +1140,7 @@ def test_draft_can_be_discarded(home: Home) -> None:
     with home.open() as kb:
         number = kb.drafts.add(draft, "a.md").number
         kb.drafts.discard(number)
-        assert kb.desk.waiting() == []
+        assert kb.drafts.store.waiting() == []
         assert [version.state for version in kb.history("a.md")] == ["published"]
         with pytest.raises(UsageError, match=f"There is no open draft {number}"):
             kb.drafts.discard(number)

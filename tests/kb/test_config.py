@@ -50,7 +50,7 @@ def test_pipeline_takes_depth_and_fuser() -> None:
         (
             "\n[serach]\nk = 5\n",
             2,
-            "no table [serach]. Did you mean search? Choices: access, bench, desk, exam, index, llm",
+            "no table [serach]. Did you mean search? Choices: access, bench, drafts, exam, index, llm",
         ),
         (
             "[search]\n\nkk = 5\n",

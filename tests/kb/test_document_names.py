@@ -96,7 +96,7 @@ def test_other_spelling_is_refused(office: Home, door: str, document: str) -> No
     with pytest.raises(UsageError, match=r"cannot be called|one printable line"):
         DOORS[door](office, document)
     with office.open() as kb:
-        assert kb.desk.waiting() == []
+        assert kb.drafts.store.waiting() == []
 
 
 @each("document", ["./payroll/pay.md", "payroll//pay.md", "payroll/pay.md\u200b", "PAYROLL/pay.md"])
@@ -133,7 +133,7 @@ def test_look_alike_of_a_retired_document_is_refused(office: Home) -> None:
 def test_old_draft_with_such_a_name_is_not_published(office: Home, document: str) -> None:
     with office.open() as kb:
         content = Content("x.md", b"Taken over.", "Taken over.", "", (), 11)
-        number = kb.desk.add(document, content, "eve", Base()).number
+        number = kb.drafts.store.add(document, content, "eve", Base()).number
         with pytest.raises(SourceError, match=r"cannot be called|looks like"):
             kb.drafts.publish(number)
 

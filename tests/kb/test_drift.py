@@ -521,7 +521,7 @@ def test_refused_draft_stays_a_draft(gated: Home) -> None:
 
         with pytest.raises(GateError):
             kb.drafts.publish(number, gate=_never)
-        assert [(draft.number, draft.state) for draft in kb.desk.waiting()] == [(number, "draft")]
+        assert [(draft.number, draft.state) for draft in kb.drafts.store.waiting()] == [(number, "draft")]
         assert kb.drafts.publish(number, gate=always_open) == 2
         assert kb.history("condor.md")[0].state == "published"
 
@@ -652,7 +652,7 @@ def test_preview_says_what_a_draft_loses_and_leaves_nothing_behind(gated: Home) 
         found = preview(kb, number, Access.owner())
         assert found.drift is not None and found.drift.worse
         assert {change.rank_after for change in found.drift.worse} == {None}
-        assert (kb.catalogue.generation(), kb.desk.get(number).state) == (generation, "draft")
+        assert (kb.catalogue.generation(), kb.drafts.store.get(number).state) == (generation, "draft")
         assert kb.search("condor", Access.public()).hits
         assert len(kb.catalogue.versions.held(kb.catalogue.snapshot_id())) == len(kb.documents(Access.owner()))
         assert kb.history("condor.md")[1:] == []

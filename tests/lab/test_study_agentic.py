@@ -23,7 +23,7 @@ from surefind.lab.bench import latency
 from surefind.lab.exam.model import Exam, Judgment
 from surefind.lab.exam.store import ExamStore
 from surefind.lab.measure.statistics import wilson
-from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.context import Options, RunContext, Wanted, open_collections
 from surefind.lab.study.html import draw_swarm
 from surefind.lab.study.run import StudyRun
 from surefind.lab.study.stage import find_study, half_of
@@ -299,10 +299,12 @@ def test_learned_blends_score_as_a_search_does(base: Path) -> None:
     """The same α as a pipeline and as one weight for each question."""
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
-        desk = RunContext(mine, Options())
-        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.LAYOUTS[paper.BASE])], paper.KEY)
-        half = half_of(desk, scored)
-        found = Scorer(desk, scored, half.queries, paper.KEY).scores(_fusion.fused(half, np.full(75, 0.3)))
+        context = RunContext(mine, Options())
+        scored = context.score(
+            [context.contender("fixed", _fusion.pipeline(0.3), _setting.LAYOUTS[paper.BASE])], paper.KEY
+        )
+        half = half_of(context, scored)
+        found = Scorer(context, scored, half.queries, paper.KEY).scores(_fusion.fused(half, np.full(75, 0.3)))
     for key in paper.KEY:
         assert found[key] == pytest.approx(scored.scores[key][:, 0])
 
@@ -311,9 +313,11 @@ def test_each_question_is_predicted_by_a_model_that_has_not_seen_it(base: Path) 
     """Other targets for the questions of a fold change the predictions of the other folds alone."""
     (mine,) = open_collections(base, Wanted(("mine",)))
     with mine.kb:
-        desk = RunContext(mine, Options())
-        scored = desk.score([desk.contender("fixed", _fusion.pipeline(0.3), _setting.LAYOUTS[paper.BASE])], paper.KEY)
-        half, other = half_of(desk, scored), half_of(desk, scored)
+        context = RunContext(mine, Options())
+        scored = context.score(
+            [context.contender("fixed", _fusion.pipeline(0.3), _setting.LAYOUTS[paper.BASE])], paper.KEY
+        )
+        half, other = half_of(context, scored), half_of(context, scored)
     fold = alpha.folds(75)
     changed = half.alphas.copy()
     changed[fold == 2] = 1 - changed[fold == 2]
@@ -354,10 +358,10 @@ def test_the_ladder_has_four_steps_overall_and_by_tag(ran: Ran, tables: dict[str
 def test_too_few_questions_leave_the_learned_rows_out(base: Path) -> None:
     (mine,) = open_collections(base, Wanted(("mine",), questions=40))
     with mine.kb:
-        desk = RunContext(mine, Options())
-        found = _fusion.measure(desk, {}, _fusion.contenders(desk, {}))
-        scored = desk.score(_fusion.contenders(desk, {})[:1], paper.KEY)
-        _, alphas = _reranking._asked(scored, half_of(desk, scored), {"fusion": found}, sample=False)
+        context = RunContext(mine, Options())
+        found = _fusion.measure(context, {}, _fusion.contenders(context, {}))
+        scored = context.score(_fusion.contenders(context, {})[:1], paper.KEY)
+        _, alphas = _reranking._asked(scored, half_of(context, scored), {"fusion": found}, sample=False)
     assert set(found["left_out"]) == set(paper.LEARNED.values()) and "ladder" in found
     assert all("40 questions are too few to train on" in why for why in found["left_out"].values())
     assert set(found["groups"]["all"]) == {*paper.ALPHAS, paper.ORACLE, _fusion.BEST}

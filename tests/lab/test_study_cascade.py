@@ -16,7 +16,7 @@ from study_helpers import THINGS, figures, make_base, printed, tables_of
 from surefind.base.access import Access
 from surefind.base.types import Query
 from surefind.engine.search.pipeline import Reading
-from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.context import Options, RunContext, Wanted, open_collections
 from surefind.lab.study.stage import find_study, half_of
 from surefind.lab.study.studies import cascade as paper
 from surefind.lab.study.studies.cascade import STATIC, fusions, tune
@@ -119,8 +119,8 @@ def test_scores_are_scaled_over_the_whole_collection(base: Path) -> None:
     """By hand: each retriever's scores of all passages, scaled by their lowest and highest, and weighed."""
     (mine,) = open_collections(base, Wanted(("mine",), questions=12))
     with mine.kb:
-        desk = RunContext(mine, Options())
-        (static, *_) = fusions(desk, {})
+        context = RunContext(mine, Options())
+        (static, *_) = fusions(context, {})
         view, queries = mine.kb.reader().view, [Query(query.text) for query in mine.exam.queries]
         every = np.tile(view.spans().ids, (len(queries), 1))
         scores = [view.score(one, queries, every, Access.owner()) for one in static.pipeline.retrieve]
@@ -171,10 +171,10 @@ def test_the_sweep_scores_as_a_search_does(base: Path) -> None:
     """A point of the grid scores what the same weights score as a pipeline."""
     (mine,) = open_collections(base, Wanted(("mine",), questions=12))
     with mine.kb:
-        desk = RunContext(mine, Options())
+        context = RunContext(mine, Options())
         text = "dense + sparse + entity_overlap >> weighted(weights=[0.5, 0.35, 0.15], missing=score)"
-        scored = desk.score([desk.contender("static", text)], ["nDCG@10"])
-        swept = half_of(desk, scored, "score").blended(np.array([0.5, 0.35, 0.15]), "minmax")
+        scored = context.score([context.contender("static", text)], ["nDCG@10"])
+        swept = half_of(context, scored, "score").blended(np.array([0.5, 0.35, 0.15]), "minmax")
     assert swept == pytest.approx(scored.scores["nDCG@10"][:, 0])
 
 

@@ -23,7 +23,7 @@ from surefind.base.errors import ExamError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.plan import Contender
 from surefind.lab.exam.model import Exam, Judgment
-from surefind.lab.study.desk import Collection, Options, RunContext, Wanted, open_collections, sampled
+from surefind.lab.study.context import Collection, Options, RunContext, Wanted, open_collections, sampled
 from surefind.lab.study.html import draw, render, show, write_files
 from surefind.lab.study.run import StudyRun
 from surefind.lab.study.scores import best_of, judge, mean, summary
@@ -62,18 +62,18 @@ class Toy:
         self.study = Study("Toys", "A study of toys", (first, then))
 
     def measure(self, name: str) -> Any:
-        def work(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+        def work(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
             self.measured.append(name)
-            return summary(desk.score(allowed, ["RR@10"]))
+            return summary(context.score(allowed, ["RR@10"]))
 
         return work
 
-    def contenders(self, desk: RunContext, before: Before) -> list[Contender]:
-        return desk.contenders({"words": "bm25", "flat": "bm25(k1=0, b=0)", "asking": "bm25 >> asks_model"})
+    def contenders(self, context: RunContext, before: Before) -> list[Contender]:
+        return context.contenders({"words": "bm25", "flat": "bm25(k1=0, b=0)", "asking": "bm25 >> asks_model"})
 
-    def next(self, desk: RunContext, before: Before) -> list[Contender]:
+    def next(self, context: RunContext, before: Before) -> list[Contender]:
         winner = best_of(before.get("first", {}), ["words", "flat"], "RR@10") or "words"
-        return desk.contenders({"again": {"words": "bm25", "flat": "bm25(k1=0, b=0)"}[winner]})
+        return context.contenders({"again": {"words": "bm25", "flat": "bm25(k1=0, b=0)"}[winner]})
 
 
 @pytest.fixture
@@ -247,11 +247,11 @@ def test_without_a_model_nothing_is_quoted_and_the_steps_are_named(home: Home) -
 
 def test_a_layout_or_an_extractor_that_asks_counts_as_asking(home: Home) -> None:
     with home.open() as kb:
-        desk = RunContext(collection(kb), Options())
-        assert desk.contender("a", "bm25", "llm_segments").asks_llm
-        assert desk.contender("b", "entity_overlap(extract=llm)").asks_llm
-        assert desk.contender("c", "bm25 >> conditional(stage=llm_listwise)").asks_llm
-        assert not desk.contender("d", "bm25 + dense >> rrf").asks_llm
+        context = RunContext(collection(kb), Options())
+        assert context.contender("a", "bm25", "llm_segments").asks_llm
+        assert context.contender("b", "entity_overlap(extract=llm)").asks_llm
+        assert context.contender("c", "bm25 >> conditional(stage=llm_listwise)").asks_llm
+        assert not context.contender("d", "bm25 + dense >> rrf").asks_llm
 
 
 # ---------------------------------------------------------------- findings
@@ -425,7 +425,7 @@ def test_a_chart_draws_the_named_columns_of_the_rows_that_have_them() -> None:
 def test_every_name_of_a_row_that_is_left_out_has_the_reason(home: Home) -> None:
     toy = Toy()
     first, _ = toy.study.stages
-    twice = replace(first, contenders=lambda desk, before: desk.contenders({**TWICE, "words": "bm25"}))
+    twice = replace(first, contenders=lambda context, before: context.contenders({**TWICE, "words": "bm25"}))
     toy.study = replace(toy.study, stages=(twice,))
     with home.open() as kb:
         (found,) = run(kb, toy)["results"].values()

@@ -10,7 +10,7 @@ from cases import each
 from exam_helpers import surefind
 from llm_server import LLMServer
 from study_helpers import make_base, tables_of
-from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.context import Options, RunContext, Wanted, open_collections
 from surefind.lab.study.stage import find_study
 from surefind.lab.study.studies.agentic_kb import _fusion, _layering, _reranking
 from surefind.lab.study.studies.agentic_kb import _setting as paper
@@ -29,8 +29,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_one_encoder_takes_the_place_of_the_default_in_every_study(base: Path, name: str) -> None:
     (mine,) = open_collections(base, Wanted(("mine",), questions=9))
     with mine.kb:
-        desk = RunContext(mine, Options(encoders=(OTHER,)))
-        every = [one for stage in find_study(name).stages for one in stage.contenders(desk, {})]
+        context = RunContext(mine, Options(encoders=(OTHER,)))
+        every = [one for stage in find_study(name).stages for one in stage.contenders(context, {})]
     text = [str(one) for one in every]
     assert any("prefixed" in one for one in text)
     assert not [one for one in text if "dense(model=minilm)" in one or ("semantic" in one and "prefixed" not in one)]
@@ -66,8 +66,8 @@ def test_the_winner_may_be_that_of_the_thesis(base: Path) -> None:
     before = {"chunking": {"winner": "fixed-700-20"}}
     with mine.kb:
         for options, chunker in ((Options(), "fixed("), (Options(winner=paper.AGENTIC_1), "hierarchical(")):
-            desk = RunContext(mine, options)
-            later = [*_fusion.contenders(desk, before), *_reranking.contenders(desk, before)]
+            context = RunContext(mine, options)
+            later = [*_fusion.contenders(context, before), *_reranking.contenders(context, before)]
             assert all(str(one.layout).startswith(chunker) for one in later)
             assert all("llm_context" in str(one.layout) for one in later) is bool(options.winner)
 
@@ -77,9 +77,9 @@ def test_the_limits_of_the_thesis_may_be_exchanged_for_ours(base: Path) -> None:
     with mine.kb:
         found = {}
         for limits in ("paper", "surefind"):
-            desk = RunContext(mine, Options(limits=limits, winner=paper.AGENTIC_1))
+            context = RunContext(mine, Options(limits=limits, winner=paper.AGENTIC_1))
             stages = (_layering.cuts, _layering.links, _fusion.contenders, _reranking.contenders)
-            every = [one for stage in stages for one in stage(desk, {})]
+            every = [one for stage in stages for one in stage(context, {})]
             found[limits] = {str(one.layout) for one in every if "llm_" in str(one.layout)}
     assert all("document_tokens=null" in text and "max_tokens=1000" in text for text in found["paper"])
     assert sum("part_words=null" in text and "hierarchical(" in text for text in found["paper"]) == 1

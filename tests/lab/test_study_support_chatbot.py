@@ -22,7 +22,7 @@ from surefind.base import spec
 from surefind.base.errors import SurefindError
 from surefind.base.types import Document
 from surefind.engine.services import LocalServices
-from surefind.lab.study.desk import Options, RunContext, Wanted, open_collections
+from surefind.lab.study.context import Options, RunContext, Wanted, open_collections
 from surefind.lab.study.studies import support_chatbot as measure
 from surefind.lab.train.prompt import FAILED, MIN_RECALL
 
@@ -260,8 +260,8 @@ def test_the_settings_of_fine_tuning_are_those_of_the_paper(base: Path, monkeypa
     monkeypatch.setitem(sys.modules, "surefind.lab.train.neural", fake)
     (mine,) = open_collections(base, Wanted(("mine",), questions=9))
     with mine.kb:
-        desk = RunContext(mine, Options(llm=True))
-        found = measure.fine_tune(desk, {}, measure.untuned(desk, {}))
+        context = RunContext(mine, Options(llm=True))
+        found = measure.fine_tune(context, {}, measure.untuned(context, {}))
     assert len(jobs) == 7 and "no room" in str(found["left_out"])
     assert {(job.rate, job.batch, job.warmup, job.epochs, job.share) for job in jobs.values()} == {
         (6.25e-6, 8, 500, 1, 1.0)
@@ -292,12 +292,12 @@ def test_passages_are_counted_as_they_are_cut() -> None:
     texts = ["word " * count for count in (1, 511, 512, 513, 1500, 5000)]
     chunker = spec.make("chunk", "fixed(tokens=512, overlap=0)")
     cut = [len(chunker.chunk(Document(f"{i}.md", text, ""), LocalServices())) for i, text in enumerate(texts)]
-    desk: Any = SimpleNamespace(
+    context: Any = SimpleNamespace(
         kb=SimpleNamespace(documents=lambda access: [Document(f"{i}.md", text, "") for i, text in enumerate(texts)]),
         access=None,
         exam=SimpleNamespace(queries=()),
     )
-    assert measure.count(desk, {}, ())["chunks_512"] == sum(cut)
+    assert measure.count(context, {}, ())["chunks_512"] == sum(cut)
 
 
 def test_a_row_that_is_run_three_times_has_an_interval(base: Path, llm: LLMServer) -> None:

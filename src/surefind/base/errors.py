@@ -18,7 +18,7 @@
     │   ├── NotBuiltError          an index that a search needs does not exist; the message says how to build it
     │   ├── CorruptIndexError      the checksum of an index or a model does not match
     │   ├── ClosedError            the knowledge base was closed by this program
-    │   ├── DamagedError           the catalogue or the desk is damaged; the message says how to recover
+    │   ├── DamagedError           the catalogue or the file of drafts is damaged; the message says how to recover
     │   ├── DiskFullError          the disk is full; nothing was lost
     │   └── DeniedError            this user may not write there, or the disk is read-only; nothing was lost
     ├── ForbiddenError             the caller is known and may not do this

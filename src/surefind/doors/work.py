@@ -88,7 +88,7 @@ def complete(task: JobContext) -> None:
 def publish(task: JobContext, version: int, approved: bool = False, revision: int | None = None) -> None:
     gate = task.gate()
     task.spend_nothing(gate.calls() if gate else [])
-    needed = task.kb.settings.desk.approvals if approved else 0
+    needed = task.kb.settings.drafts.approvals if approved else 0
     do = partial(task.kb.drafts.publish, version, task.report, gate, needed, revision, task.say, task.access)
     number = patiently(do, _PUBLISH_SECONDS)
     task.give({"generation": number, **({"gate": gate.drift} if gate else {})})
@@ -128,7 +128,7 @@ def bench(task: JobContext, exam: str | None = None, preset: str | None = None) 
 
 
 def study(task: JobContext, study: str, exam: str | None = None) -> None:
-    from surefind.lab.study.desk import Options, Wanted, flags_of, open_collections
+    from surefind.lab.study.context import Options, Wanted, flags_of, open_collections
     from surefind.lab.study.html import folder_of, write_files
     from surefind.lab.study.run import StudyRun
     from surefind.lab.study.stage import find_study

@@ -1,4 +1,4 @@
-"""`kb.drafts`: writes, reviews and publishes drafts. `kb.desk` (`surefind.kb.drafts`) keeps them.
+"""`kb.drafts`: writes, reviews and publishes drafts. `kb.drafts.store` keeps them.
 
 A save needs no writer's lock: drafts can be written while a sync runs. Publishing takes the lock, as a sync does.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from surefind.base.types import Chunk, Document
     from surefind.engine.search.reader import Searcher
     from surefind.engine.write.preparing import FilePreparer
-    from surefind.kb.drafts.store import Content
+    from surefind.kb.drafts.store import Content, DraftStore
     from surefind.kb.drafts.values import Base, Draft
     from surefind.kb.shared import Shared
     from surefind.kb.writing import Gate
@@ -36,6 +36,11 @@ class Drafts:
     def __init__(self, shared: Shared, writers: Writers) -> None:
         self._shared = shared
         self._writers = writers
+
+    @property
+    def store(self) -> DraftStore:
+        """What is kept of drafts: their revisions, reviews and events. Any thread may use it."""
+        return self._shared.drafts
 
     # ------------------------------------------------------------ writing
 
@@ -79,7 +84,7 @@ class Drafts:
                 check_new(self._shared.catalogue, document, partial(self._may_read, access or Access.public()))
         if made_from is not None and made_from != base.version:
             base = self._earlier(made_from, document)
-        return self._shared.desk.add(document, content, author or self._shared.author, base, keep_metadata)
+        return self._shared.drafts.add(document, content, author or self._shared.author, base, keep_metadata)
 
     def _earlier(self, version: int, document: str) -> Base:
         """Returns a version of a document that is not published any more, to base a draft on. A draft of a version that
@@ -96,20 +101,20 @@ class Drafts:
     def save(self, number: int, edited: int, data: bytes, author: str = "", name: str = "") -> Draft:
         """Saves a new revision of a draft. `edited` is the revision that was changed; if there is a newer one,
         `ConflictError` is raised and nothing is changed."""
-        draft = self._shared.desk.get(number)
-        content, _ = self._taken(name or draft.name, data, draft.document, self._shared.desk.keeps(number))
-        return self._shared.desk.save(number, edited, content, author or self._shared.author)
+        draft = self._shared.drafts.get(number)
+        content, _ = self._taken(name or draft.name, data, draft.document, self._shared.drafts.keeps(number))
+        return self._shared.drafts.save(number, edited, content, author or self._shared.author)
 
     def rebase(self, number: int, author: str = "") -> Draft:
         """Puts the text of a draft on the version of the document that is published now. It is a new revision, so it
         needs a new approval. It has the access list of the one before: the newer version may be open to more people."""
-        draft = self._shared.desk.get(number)
-        current = self._shared.desk.revision(number, draft.revision)
+        draft = self._shared.drafts.get(number)
+        current = self._shared.drafts.revision(number, draft.revision)
         content, base = self._taken(
-            current.name, current.data, draft.document, self._shared.desk.keeps(number), current.acl
+            current.name, current.data, draft.document, self._shared.drafts.keeps(number), current.acl
         )
         what = "put the text on the newer version"
-        return self._shared.desk.save(number, draft.revision, content, author or self._shared.author, base, what)
+        return self._shared.drafts.save(number, draft.revision, content, author or self._shared.author, base, what)
 
     def restore(self, version: int, author: str = "") -> Draft:
         """Makes a draft with the text and the access list of a kept version of a document. If its file does not name
@@ -121,7 +126,7 @@ class Drafts:
         if document.acl and content.acl != document.acl:
             content, base = self._taken(text_name(document.id), shown(document).encode(), document.id, False)
         what = f"made the draft from version {version}"
-        return self._shared.desk.add(document.id, content, author or self._shared.author, base, what=what)
+        return self._shared.drafts.add(document.id, content, author or self._shared.author, base, what=what)
 
     def source_of(self, version: int) -> tuple[Document, str, bytes]:
         """Returns the document of a version, with the name and the bytes of a file that says the same: the file that it
@@ -129,26 +134,26 @@ class Drafts:
         from surefind.kb.drafts.publishing import shown, text_name
 
         document = self._shared.catalogue.versions.document(version)
-        name, data = self._shared.desk.file_of(version) or (text_name(document.id), shown(document).encode())
+        name, data = self._shared.drafts.file_of(version) or (text_name(document.id), shown(document).encode())
         return document, name, data
 
     def review(self, number: int, done: bool = False, author: str = "") -> Draft:
         """Hands a draft over to review; with `done`, hands it back to its author."""
         who = author or self._shared.author
         if done:
-            return self._shared.desk.set_state(number, "draft", who, "handed the draft back")
-        return self._shared.desk.set_state(number, "in review", who, "submitted the draft for review")
+            return self._shared.drafts.set_state(number, "draft", who, "handed the draft back")
+        return self._shared.drafts.set_state(number, "in review", who, "submitted the draft for review")
 
     def approve(self, number: int, revision: int, author: str = "") -> Draft:
         """Approves the newest revision of a draft in review. Nobody approves a draft that they wrote a part of."""
         from surefind.kb.drafts.review import approve
 
-        approve(self._shared.desk, number, revision, author or self._shared.author)
-        return self._shared.desk.get(number)
+        approve(self._shared.drafts, number, revision, author or self._shared.author)
+        return self._shared.drafts.get(number)
 
     def discard(self, number: int, author: str = "") -> None:
         """Discards a draft. Its revisions are kept, but it cannot be published any more."""
-        self._shared.desk.set_state(number, "discarded", author or self._shared.author, "discarded the draft")
+        self._shared.drafts.set_state(number, "discarded", author or self._shared.author, "discarded the draft")
 
     def publish(
         self,
@@ -169,12 +174,12 @@ class Drafts:
         from surefind.kb.drafts.publishing import publish
 
         asked = self._writers.gate(gate)  # raises if the settings require one
-        desk = self._shared.desk
-        if not desk.database.path.exists():
+        drafts = self._shared.drafts
+        if not drafts.database.path.exists():
             _ = self._shared.catalogue  # raises if there is no knowledge base
-        desk.get(number)
+        drafts.get(number)
         with self._writers.open(report=report, gate=asked) as writer:
-            generation = publish(writer, desk, number, self._shared.settings.retrievers, approvals, revision)
+            generation = publish(writer, drafts, number, self._shared.settings.retrievers, approvals, revision)
         problem = self._commit(number, access or Access.owner())
         if problem and warn:
             warn(f"The draft is published, but Surefind {problem}")
@@ -194,7 +199,7 @@ class Drafts:
             seen.append(look(before, after))
 
         with self._writers.open(report=lambda *_: check_stopped(), gate=gate, trial=True) as writer:
-            build_only(writer, self._shared.desk, number, revision)
+            build_only(writer, self._shared.drafts, number, revision)
         return seen[0]
 
     def _commit(self, number: int, access: Access) -> str:
@@ -203,22 +208,22 @@ class Drafts:
         from surefind.engine.files.git import WorkingTree
         from surefind.kb.drafts.publishing import write_to_git
 
-        settings, catalogue, desk = self._shared.settings, self._shared.catalogue, self._shared.desk
-        if not settings.desk.git:
+        settings, catalogue, drafts = self._shared.settings, self._shared.catalogue, self._shared.drafts
+        if not settings.drafts.git:
             return ""
-        repository = (self._shared.folder / Path(settings.desk.git).expanduser()).resolve()
+        repository = (self._shared.folder / Path(settings.drafts.git).expanduser()).resolve()
         below = [repository]
         if self._shared.folder.resolve().is_relative_to(repository):  # it has the settings and keys, too
             below = [source.root for source in catalogue.sources() if not source.origin]
-        tree = WorkingTree(repository, below, settings.desk.formats, settings.limits)
+        tree = WorkingTree(repository, below, settings.drafts.formats, settings.limits)
         try:
             with self._reading() as reading:
-                commit = write_to_git(tree, catalogue, desk, number, reading, partial(self._may_read, access))
+                commit = write_to_git(tree, catalogue, drafts, number, reading, partial(self._may_read, access))
         except (SourceError, OSError, UnicodeError) as error:
             problem = f"could not commit to git: {error}"
-            desk.record(number, self._shared.author, problem)
+            drafts.record(number, self._shared.author, problem)
             return problem
-        desk.record(number, self._shared.author, f"committed to git as {commit[:12]}")
+        drafts.record(number, self._shared.author, f"committed to git as {commit[:12]}")
         return ""
 
     def _may_read(self, access: Access, version: int) -> bool:
@@ -253,7 +258,7 @@ class Drafts:
         return self._made(name, data, document, keep_metadata, acl)[0]
 
     def published_text(self, document: str, access: Access) -> str:
-        """Returns the published version of a document as the desk shows it; empty if the document is new, or if the
+        """Returns the published version of a document as a draft shows it; empty if the document is new, or if the
         caller may not read this version."""
         from surefind.base.access import access_lists
 
@@ -269,8 +274,8 @@ class Drafts:
         of the document as it is published now, and by the rules for its name."""
         from surefind.base.access import access_lists
 
-        document = self._shared.desk.get(number).document
-        owned, names = [self._shared.desk.signed(number, revision)[1]], [document]
+        document = self._shared.drafts.get(number).document
+        owned, names = [self._shared.drafts.signed(number, revision)[1]], [document]
         with contextlib.suppress(NothingIndexedError):
             versions = self._shared.catalogue.versions
             if version := versions.find(document, self._shared.catalogue.snapshot_id()):

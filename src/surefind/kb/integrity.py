@@ -137,16 +137,16 @@ def _numbers(chunks: Sequence[tuple[Any, ...]]) -> bytes:
 
 
 def _drafts(kb: KnowledgeBase) -> str:
-    from surefind.kb.drafts.store import Desk
+    from surefind.kb.drafts.store import DraftStore
 
-    desk = Desk(kb.data)
+    drafts = DraftStore(kb.data)
     try:
-        damage = listed(desk.problems())
+        damage = listed(drafts.problems())
         if damage:
-            raise desk.database.damaged(damage)
-        return f"{desk.count()} drafts wait to be published, all rows and files match their checksums"
+            raise drafts.database.damaged(damage)
+        return f"{drafts.count()} drafts wait to be published, all rows and files match their checksums"
     finally:
-        desk.close()
+        drafts.close()
 
 
 def _indexes(kb: KnowledgeBase) -> str:

@@ -41,7 +41,6 @@ from surefind.kb.writing import Writers
 if TYPE_CHECKING:
     from surefind.base.prompts.values import Calls
     from surefind.engine.write.intake import SyncReport
-    from surefind.kb.drafts.store import Desk
     from surefind.kb.status import Status
     from surefind.kb.writing import Gate
 
@@ -68,7 +67,7 @@ class KnowledgeBase:
         return cls(path.resolve(), once, author)
 
     def close(self) -> None:
-        """Closes the readers, the services, the catalogue and the desk. A `with` statement does so at its end. Calls
+        """Closes the readers, the services, the catalogue and the drafts. A `with` statement does so at its end. Calls
         that other threads have begun end as they would, or raise `ClosedError`, as all later calls do."""
         self._shared.close()
 
@@ -118,11 +117,6 @@ class KnowledgeBase:
     def catalogue(self) -> Catalogue:
         """The catalogue, opened read-only. Any thread may use it."""
         return self._shared.catalogue
-
-    @property
-    def desk(self) -> Desk:
-        """What is kept of drafts: their revisions, reviews and events. Any thread may use it."""
-        return self._shared.desk
 
     @property
     def queries(self) -> QueryLog:
@@ -234,7 +228,7 @@ class KnowledgeBase:
         from surefind.kb.status import status_of
 
         with explaining(self.data):
-            backend, drafts = self._shared.backend, self.desk.count()
+            backend, drafts = self._shared.backend, self._shared.drafts.count()
             return status_of(self.folder, self.catalogue, backend, self.reader(), self.settings, drafts)
 
     # ------------------------------------------------------------ writing

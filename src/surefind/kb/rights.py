@@ -111,13 +111,13 @@ Action = Literal["submit", "approve", "return", "rebase", "discard"]
 
 def sees(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     """Returns whether a caller may see a draft: its authors and reviewers, if they may see its newest revision."""
-    known = caller.may("review") or caller.name in kb.desk.authors(draft.number)
+    known = caller.may("review") or caller.name in kb.drafts.store.authors(draft.number)
     return known and sees_revision(kb, caller, draft.number)
 
 
 def sees_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> bool:
     """Returns whether a caller wrote a revision of a draft, by default the newest, or may read it."""
-    wrote = kb.desk.signed(number, revision)[0] == caller.name
+    wrote = kb.drafts.store.signed(number, revision)[0] == caller.name
     return wrote or kb.drafts.may_read(number, caller.access(), revision)
 
 
@@ -131,7 +131,7 @@ def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
     """Returns a draft. Raises `NotFoundError` if there is none, or the caller may not see it."""
     missing = NotFoundError(f"There is no draft {number} among those you may see.")
     try:
-        draft = kb.desk.get(number)
+        draft = kb.drafts.store.get(number)
     except UsageError:
         raise missing from None
     if not sees(kb, caller, draft):
@@ -142,7 +142,7 @@ def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
 def seen_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> Revision:
     """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it. The
     revision that was read is checked, after it was read: rights may change meanwhile."""
-    found_revision = kb.desk.revision(number, revision)
+    found_revision = kb.drafts.store.revision(number, revision)
     if not sees_revision(kb, caller, number, found_revision.number):
         raise NotFoundError(f"There is no such revision of draft {number} among those you may see.")
     return found_revision
@@ -161,7 +161,7 @@ def seen_document(kb: KnowledgeBase, caller: Person, number: int) -> Document:
 
 def _made_of_seen(kb: KnowledgeBase, caller: Person, number: int, make: Callable[[str, bytes, str, bool], T]) -> T:
     current = seen_revision(kb, caller, number)
-    made = make(current.name, current.data, kb.desk.get(number).document, kb.desk.keeps(number))
+    made = make(current.name, current.data, kb.drafts.store.get(number).document, kb.drafts.store.keeps(number))
     if not sees_revision(kb, caller, number, current.number):
         raise NotFoundError(f"There is no draft {number} among those you may see.")
     return made
@@ -169,7 +169,7 @@ def _made_of_seen(kb: KnowledgeBase, caller: Person, number: int, make: Callable
 
 def seen_comments(kb: KnowledgeBase, caller: Person, number: int) -> list[Comment]:
     """Returns the comments on the revisions of a draft that the caller may see: comments quote what they are about."""
-    said = comments(kb.desk, number)
+    said = comments(kb.drafts.store, number)
     known = {
         number_said
         for number_said in {comment_said.revision for comment_said in said}
@@ -220,7 +220,7 @@ def compared(
 def _replaced(kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Person, draft: Draft) -> str:
     """Returns what a published draft replaced; empty if the caller may not read it, or if it is not kept any more, so
     that nobody knows who may."""
-    base = kb.desk.base(draft.number)
+    base = kb.drafts.store.base(draft.number)
     if base.version is None:
         return ""
     try:
@@ -240,7 +240,7 @@ def outdated(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     the document does not learn it."""
     if not kb.drafts.may_read(draft.number, caller.access()):
         return False
-    return kb.desk.base(draft.number).text != kb.drafts.published_text(draft.document, caller.access())
+    return kb.drafts.store.base(draft.number).text != kb.drafts.published_text(draft.document, caller.access())
 
 
 def act(kb: KnowledgeBase, caller: Person, number: int, action: Action, revision: int = 0) -> Draft:
@@ -254,5 +254,5 @@ def act(kb: KnowledgeBase, caller: Person, number: int, action: Action, revision
         return kb.drafts.rebase(number, caller.name)
     if action == "discard":
         kb.drafts.discard(number, caller.name)
-        return kb.desk.get(number)
+        return kb.drafts.store.get(number)
     return kb.drafts.review(number, action == "return", caller.name)

@@ -19,7 +19,7 @@ from surefind.engine.store.lock import nothing_yet
 from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, Settings, load_settings
 
 if TYPE_CHECKING:
-    from surefind.kb.drafts.store import Desk
+    from surefind.kb.drafts.store import DraftStore
 
 
 class Shared:
@@ -34,7 +34,7 @@ class Shared:
         self.services = self._services(self.settings)
         self.lock = RLock()
         self._catalogue: Catalogue | None = None
-        self._desk: Desk | None = None
+        self._drafts: DraftStore | None = None
         self._closed = False
         self.currents: dict[str, Current] = {}
         """The current reader of each layout."""
@@ -62,15 +62,15 @@ class Shared:
             return self._catalogue
 
     @property
-    def desk(self) -> Desk:
+    def drafts(self) -> DraftStore:
         """What is kept of drafts. Any thread may use it."""
-        from surefind.kb.drafts.store import Desk
+        from surefind.kb.drafts.store import DraftStore
 
         with self.lock:
             self.check_open()
-            if self._desk is None:
-                self._desk = Desk(self.data, self.settings.desk.approvals)
-            return self._desk
+            if self._drafts is None:
+                self._drafts = DraftStore(self.data, self.settings.drafts.approvals)
+            return self._drafts
 
     @property
     def backend(self) -> Backend:
@@ -94,8 +94,8 @@ class Shared:
             if settings.llm != self.settings.llm:
                 self.services = self._services(settings)
             self.settings = settings
-            if self._desk:
-                self._desk.needed = settings.desk.approvals
+            if self._drafts:
+                self._drafts.needed = settings.drafts.approvals
             self.currents = {}  # their readers know the earlier access rules
 
     def refresh(self) -> None:
@@ -121,12 +121,12 @@ class Shared:
             raise closed(self.data)
 
     def close(self) -> None:
-        """Closes the readers, the services, the catalogue and the desk."""
+        """Closes the readers, the services, the catalogue and the file of drafts."""
         with self.lock:
             self._closed = True
-            opened = [*self.currents.values(), self._catalogue, self._desk]
+            opened = [*self.currents.values(), self._catalogue, self._drafts]
             self.currents = {}
-            self._catalogue = self._desk = None
+            self._catalogue = self._drafts = None
         self.services.close()
         for resource in opened:
             if resource:

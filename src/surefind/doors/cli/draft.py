@@ -73,7 +73,7 @@ def approve(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        _show(base.drafts.approve(version, revision or base.desk.get(version).revision), as_json)
+        _show(base.drafts.approve(version, revision or base.drafts.store.get(version).revision), as_json)
 
 
 def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
@@ -83,9 +83,9 @@ def diff(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb.drafts.difference import unified
 
     with KnowledgeBase.open(kb) as base:
-        opened = base.desk.get(version)
+        opened = base.drafts.store.get(version)
         now = base.drafts.published_text(opened.document, Access.owner())
-        shown = unified(now, base.desk.revision(version).text, (opened.document, f"draft {version}"))
+        shown = unified(now, base.drafts.store.revision(version).text, (opened.document, f"draft {version}"))
     if as_json:
         print_json(shown)
     else:
@@ -117,8 +117,8 @@ def log(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        base.desk.get(version)
-        events = base.desk.events(version)
+        base.drafts.store.get(version)
+        events = base.drafts.store.events(version)
     if as_json:
         print_json(events)
         return
@@ -129,7 +129,7 @@ def log(version: Number, kb: Folder = HERE, as_json: Json = False) -> None:
 def publish(
     version: Number,
     approved: Annotated[
-        bool, typer.Option("--approved", help="Refuse if fewer people approved it than [desk] approvals says.")
+        bool, typer.Option("--approved", help="Refuse if fewer people approved it than [drafts] approvals says.")
     ] = False,
     revision: Annotated[
         int | None, typer.Option("--revision", min=1, help="Refuse if the draft has a newer revision than this one.")
@@ -146,7 +146,7 @@ def publish(
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base, guarded(base, no_gate, (budget, yes), as_json) as guard:
-        needed = base.settings.desk.approvals if approved else 0
+        needed = base.settings.drafts.approvals if approved else 0
         tell = partial(typer.echo, err=True)
         do = partial(base.drafts.publish, version, guard.report, guard.gate, needed, revision, tell)
         number = patiently(do, wait)
@@ -191,7 +191,7 @@ def list_drafts(kb: Folder = HERE, as_json: Json = False) -> None:
     from surefind.kb import KnowledgeBase
 
     with KnowledgeBase.open(kb) as base:
-        waiting = base.desk.waiting()
+        waiting = base.drafts.store.waiting()
     if as_json:
         print_json(waiting)
     elif not waiting:

@@ -46,7 +46,7 @@ def history(
     with KnowledgeBase.open(kb) as base:
         generations = base.generations()
         versions = base.history(document) if document else []
-        drafts = base.desk.waiting(document) if document else []
+        drafts = base.drafts.store.waiting(document) if document else []
     if document and not versions and not drafts:
         raise UsageError(
             f"There is no document {document!r} in any kept generation. Name it as hits do (surefind search)."

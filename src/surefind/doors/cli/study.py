@@ -26,7 +26,7 @@ from surefind.doors.cli._common import (
 )
 
 if TYPE_CHECKING:
-    from surefind.lab.study.desk import Options
+    from surefind.lab.study.context import Options
     from surefind.lab.study.run import StudyRun
     from surefind.lab.study.stage import Study
 
@@ -153,7 +153,7 @@ def study(
     from surefind.base.access import Access
     from surefind.engine.llm.address import parse_model
     from surefind.engine.write.layout import Layout
-    from surefind.lab.study.desk import Wanted, flags_of, open_collections
+    from surefind.lab.study.context import Wanted, flags_of, open_collections
     from surefind.lab.study.html import folder_of, write_files
     from surefind.lab.study.run import StudyRun
     from surefind.lab.study.stage import find_study
@@ -214,7 +214,7 @@ def _options(
     """Reads the options, before questions are written or documents are synced."""
     from surefind.base import spec
     from surefind.engine.write.layout import Layout
-    from surefind.lab.study.desk import Options
+    from surefind.lab.study.context import Options
 
     if len(encoders or ()) > 1 and not study.compares_encoders:
         raise UsageError("This study compares no encoders. Give one --encoder, or take support-chatbot.")

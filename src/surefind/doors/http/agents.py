@@ -84,7 +84,7 @@ class Agents:
 
         caller.require("review")
         job = await publish(self._service, caller, number, revision)
-        return publishing(await self._service.work(lambda: self._service.kb.desk.get(number)), job.id)
+        return publishing(await self._service.work(lambda: self._service.kb.drafts.store.get(number)), job.id)
 
     async def _live(self, app: ASGIApp, ready: asyncio.Event) -> None:
         """Holds the lifespan of the tools open: a task of its own begins and ends it."""

@@ -45,7 +45,7 @@ def sees_document(service: Service, caller: Caller, document: str) -> bool:
 def approvals_needed(service: Service) -> int:
     """Returns how many people must approve a draft. On an open server everybody is the same person, who could never
     approve anything, so nobody has to."""
-    return 0 if service.gatekeeper.lets_everybody_in else service.kb.settings.desk.approvals
+    return 0 if service.gatekeeper.lets_everybody_in else service.kb.settings.drafts.approvals
 
 
 async def publish(service: Service, caller: Caller, number: int, revision: int | None = None) -> Job:
@@ -160,7 +160,7 @@ def affected(service: Service, caller: Caller, document: str) -> Affected:
             for question in asked
             if any(j.document == document and j.grade > 0 for j in question.judgments)
         ]
-    drafts = [draft for draft in service.kb.desk.waiting(document) if sees(service.kb, caller, draft)]
+    drafts = [draft for draft in service.kb.drafts.store.waiting(document) if sees(service.kb, caller, draft)]
     return Affected(body.title or document, questions, drafts)
 
 

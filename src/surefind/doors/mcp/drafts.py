@@ -55,7 +55,7 @@ def _line(draft: Draft) -> str:
 
 
 def _list(kb: KnowledgeBase, caller: Caller, given: DraftsArguments) -> ToolReply:
-    waiting = [draft for draft in kb.desk.waiting() if sees(kb, caller, draft)]
+    waiting = [draft for draft in kb.drafts.store.waiting() if sees(kb, caller, draft)]
     shown = waiting[given.start - 1 :]
     answer = _listed(shown, given.start, len(waiting))
     while size(answer.text, answer.data) > given.max_tokens and len(shown) > 1:
@@ -127,7 +127,7 @@ def propose(kb: KnowledgeBase, caller: Caller, given: ProposeArguments) -> ToolR
     if given.number:
         if seen(kb, caller, given.number).document != name:
             raise UsageError(f"Draft {given.number} is of another document. The tool drafts shows which.")
-        if not kb.desk.keeps(given.number):
+        if not kb.drafts.store.keeps(given.number):
             raise UsageError(f"Draft {given.number} has metadata of its own, and this tool would lose it.")
         draft = kb.drafts.save(given.number, given.revision, given.text.encode(), caller.name)
     else:
@@ -167,13 +167,13 @@ def review(kb: KnowledgeBase, caller: Caller, given: ReviewArguments) -> ToolRep
         raise UsageError(f"To {given.action}, name the revision that you read. The tool drafts shows it.")
     if given.action == "comment":
         last = lines_to_comment(kb, caller, seen(kb, caller, given.number), given.revision)
-        made = comment(kb.desk, given.number, given.revision, given.line, caller.name, given.text, most=last)
-        return _answer(kb.desk.get(given.number), f"has comment {made.number}")
+        made = comment(kb.drafts.store, given.number, given.revision, given.line, caller.name, given.text, most=last)
+        return _answer(kb.drafts.store.get(given.number), f"has comment {made.number}")
     if given.action == "resolve":
         seen(kb, caller, given.number)
         seen_comment(kb, caller, given.number, given.comment)
-        resolve(kb.desk, given.number, given.comment, caller.name)
-        return _answer(kb.desk.get(given.number), f"has comment {given.comment} resolved")
+        resolve(kb.drafts.store, given.number, given.comment, caller.name)
+        return _answer(kb.drafts.store.get(given.number), f"has comment {given.comment} resolved")
     if given.action == "publish":
         raise UsageError(
             f"This server does not publish. A person publishes it with: surefind draft publish {given.number}."

@@ -309,7 +309,7 @@ def _document(
         rendered = rendered_sheet(body, shown_page, find, marked, sentence, picture)
     drafts = [
         draft
-        for draft in service.kb.desk.waiting(document_id)
+        for draft in service.kb.drafts.store.waiting(document_id)
         if caller.may("write") and sees(service.kb, caller, draft)
     ]
     return {

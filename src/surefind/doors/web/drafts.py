@@ -55,7 +55,11 @@ async def drafts(
 
     def read() -> Response:
         lists = _listed(service, caller, [only] if only else ["todo", "mine", "rest"], before)
-        recent = [] if only else [draft for draft in service.kb.desk.recent(_RECENT) if sees(service.kb, caller, draft)]
+        recent = (
+            []
+            if only
+            else [draft for draft in service.kb.drafts.store.recent(_RECENT) if sees(service.kb, caller, draft)]
+        )
         return page(caller, "drafts.html", title="Drafts", here="drafts", lists=lists, recent=recent, only=only)
 
     return await service.work(read)
@@ -64,8 +68,8 @@ async def drafts(
 def _listed(service: Service, caller: Caller, wanted: Sequence[Section], before: int) -> dict[Section, Listed]:
     """Returns the lists. Who may see a draft is only asked for drafts that will be shown: it takes a millisecond."""
     lists: dict[Section, Listed] = {section: Listed() for section in wanted}
-    authors = service.kb.desk.all_authors()
-    for draft in service.kb.desk.waiting():
+    authors = service.kb.drafts.store.all_authors()
+    for draft in service.kb.drafts.store.waiting():
         section = _section(caller, draft, authors.get(draft.number, set()))
         if draft.number >= before or section not in lists or lists[section].more:
             continue
@@ -170,7 +174,7 @@ async def edit(number: int, request: Request, service: Served) -> Response:
 
     def read() -> Response:
         found = seen(service.kb, caller, number)
-        shown = service.kb.desk.revision(number, found.revision)
+        shown = service.kb.drafts.store.revision(number, found.revision)
         if not is_text(shown.name):
             raise SourceError(f"{shown.name} cannot be edited as text. Upload a new file instead.")
         return _editor(caller, found, decoded(shown.data), "")
@@ -243,7 +247,7 @@ def _conflict(
     text, mine = decoded(theirs.data) if is_text(theirs.name) else "", decoded(data)
     return page(
         caller, "draft_conflict.html", 409, title="Somebody saved meanwhile", here="drafts", mine=mine, wrong=wrong,
-        name=name or service.kb.desk.revision(number, edited).name, theirs=theirs, their_text=text,
+        name=name or service.kb.drafts.store.revision(number, edited).name, theirs=theirs, their_text=text,
         part=part_of(*changed_lines(text, mine)),
     )  # fmt: skip
 

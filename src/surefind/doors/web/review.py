@@ -66,7 +66,7 @@ async def draft(
 def _draft(
     service: Service, caller: Caller, number: int, revision: int | None, since: int | None, line: int | None, part: int
 ) -> dict[str, Any]:
-    draft, desk = seen(service.kb, caller, number), service.kb.desk
+    draft, drafts = seen(service.kb, caller, number), service.kb.drafts.store
     one = seen_revision(service.kb, caller, number, revision)
     before, after = compared(service.kb, service.reader, caller, draft, one)
     if since is not None:
@@ -84,7 +84,7 @@ def _draft(
         "is_new": not before and not since and draft.state != "published",
         "here_comments": here,
         "elsewhere": elsewhere,
-        "events": desk.events(number),
+        "events": drafts.events(number),
         "open": draft.state in OPEN,
         "may": _allowed(service, caller, draft),
         "needed": approvals_needed(service),
@@ -97,7 +97,7 @@ def _draft(
 def _allowed(service: Service, caller: Caller, draft: Draft) -> dict[str, bool]:
     """Returns what the caller may do with a draft now."""
     reviewer = reviews(service.kb, caller, draft)
-    wrote = any(same_person(caller.name, name) for name in service.kb.desk.authors(draft.number))
+    wrote = any(same_person(caller.name, name) for name in service.kb.drafts.store.authors(draft.number))
     approved = any(same_person(caller.name, name) for name in draft.approvals)
     return {
         "submit": draft.state == "draft",
@@ -154,7 +154,9 @@ async def add_comment(
 
     def write() -> None:
         most = lines_to_comment(service.kb, caller, seen(service.kb, caller, number), revision)
-        comment(service.kb.desk, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to, most)
+        comment(
+            service.kb.drafts.store, number, revision, line, caller.name, text.replace("\r\n", "\n"), reply_to, most
+        )
 
     await service.work(write)
     where = f"?revision={revision}&at={line}#L{line}" if line else "#comments"
@@ -168,7 +170,7 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
     def write() -> None:
         seen(service.kb, caller, number)
         seen_comment(service.kb, caller, number, which)
-        resolve(service.kb.desk, number, which, caller.name)
+        resolve(service.kb.drafts.store, number, which, caller.name)
 
     await service.work(write)
     return back_to(request, f"/drafts/{number}")

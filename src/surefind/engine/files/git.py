@@ -85,7 +85,7 @@ def check_writable(document: str, name: str, formats: Sequence[str]) -> None:
     if not is_document_path(document) or _is_read_by_programs(document):
         why = "programs or assistants read a file of this name"
     elif suffix not in formats:
-        why = f"only {' '.join(formats)} are written (formats below [desk] in surefind.toml)"
+        why = f"only {' '.join(formats)} are written (formats below [drafts] in surefind.toml)"
     elif _suffix(name) != suffix:
         why = f"its text was reviewed as {name}, which is another format"
     else:
@@ -528,7 +528,7 @@ class WorkingTree:
         file = steps[-1]
         if not any(file.is_relative_to(folder) for folder in self.below):
             raise SourceError(
-                f"{file} is not synced, so it is no document. Set [desk] git to the folder that is synced, if it is "
+                f"{file} is not synced, so it is no document. Set [drafts] git to the folder that is synced, if it is "
                 "the top folder of a git repository."
             )
         return file

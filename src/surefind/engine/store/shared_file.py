@@ -32,7 +32,7 @@ class FileKind:
     """What a file holds, and how it is opened."""
 
     title: str
-    """How messages call it: `The desk`."""
+    """How messages call it: `The file of drafts`."""
     advice: str
     """What to do if it is damaged."""
     format: Format

@@ -28,7 +28,7 @@ from surefind.engine.store.versions import content_hash
 from surefind.engine.write.preparing import FilePreparer
 from surefind.engine.write.writer import Writer
 from surefind.engine.write.writer import publish as publish_document
-from surefind.kb.drafts.store import Desk, no_draft
+from surefind.kb.drafts.store import DraftStore, no_draft
 from surefind.kb.drafts.values import OPEN, Base, Draft, Revision
 
 _FENCE = "---"
@@ -178,30 +178,30 @@ class Ready:
         return self.now.content == content_hash(self.document)
 
 
-def ready(writer: Writer, desk: Desk, number: int, needed: int = 0, seen: int | None = None) -> Ready:
+def ready(writer: Writer, drafts: DraftStore, number: int, needed: int = 0, seen: int | None = None) -> Ready:
     """Reads the newest revision of a draft as it would be published. Raises `SourceError` if no document can have its
     name, `UsageError` if it lacks approvals, and `ConflictError` if another version of the document was published since
     the draft was made, or if the revision is not the one that was `seen`."""
-    draft = desk.get(number)
+    draft = drafts.get(number)
     if draft.state not in OPEN:
         raise no_draft(number, draft.state)
     check_seen(draft, seen)
     check_approved(draft, needed)
-    revision = desk.revision(number, draft.revision)
+    revision = drafts.revision(number, draft.revision)
     now, before = base_of(writer.catalogue, draft.document)
     if before is None:
         check_new(writer.catalogue, draft.document)
     read_again = read(writer.reading, revision.name, revision.data, draft.document)
-    made = completed(read_again, before, desk.keeps(number), revision.acl)
+    made = completed(read_again, before, drafts.keeps(number), revision.acl)
     prepared = Ready(draft, revision, made, now)
-    if now.content != desk.base(number).content and not prepared.is_published:
+    if now.content != drafts.base(number).content and not prepared.is_published:
         raise outdated(draft, now)
     return prepared
 
 
 def publish(
     writer: Writer,
-    desk: Desk,
+    drafts: DraftStore,
     number: int,
     retrievers: Sequence[Retriever],
     needed: int = 0,
@@ -209,19 +209,19 @@ def publish(
 ) -> int:
     """Commits a generation in which a draft replaces the document's earlier version. The version has the author of the
     draft. Returns the generation's number."""
-    prepared = ready(writer, desk, number, needed, seen)
-    if prepared.is_published and prepared.now.content != desk.base(number).content:
+    prepared = ready(writer, drafts, number, needed, seen)
+    if prepared.is_published and prepared.now.content != drafts.base(number).content:
         generation, base = writer.catalogue.generation(), prepared.now
     else:
         generation, version = publish_document(writer, prepared.document, prepared.draft.author, retrievers)
         base = Base(version, content_hash(prepared.document), shown(prepared.document))
-    desk.published(number, prepared.revision.number, base, generation, writer.author)
+    drafts.published(number, prepared.revision.number, base, generation, writer.author)
     return generation
 
 
-def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None) -> None:
+def build_only(writer: Writer, drafts: DraftStore, number: int, seen: int | None = None) -> None:
     """Builds what publishing a draft builds and asks the gate of the writer, but commits nothing."""
-    prepared = ready(writer, desk, number, seen=seen)
+    prepared = ready(writer, drafts, number, seen=seen)
     asked = writer.gate
 
     def refuse(writer: Writer, contents: int) -> None:
@@ -241,17 +241,17 @@ def build_only(writer: Writer, desk: Desk, number: int, seen: int | None = None)
 def write_to_git(
     tree: WorkingTree,
     catalogue: Catalogue,
-    desk: Desk,
+    drafts: DraftStore,
     number: int,
     reading: FilePreparer,
     may_read: Callable[[int], bool],
 ) -> str:
     """Writes the file of a published draft and commits it; returns the commit. `may_read` says whether the publisher
     may read a version. Raises `SourceError` if the file is another document's, or if it would open the document."""
-    draft, revision = desk.get(number), desk.revision(number)
+    draft, revision = drafts.get(number), drafts.revision(number)
     file = tree.file(draft.document, revision.name)
     data = _closed(reading, draft, revision)
-    _check_owner(tree, file, catalogue, desk, draft, may_read)
+    _check_owner(tree, file, catalogue, drafts, draft, may_read)
     _check_marks(reading, file, draft, data)
     message = f"Publish {draft.document}\n\nDraft {number}, generation {draft.generation}."
     return tree.commit(draft.document, revision.name, data, draft.author, message)
@@ -291,7 +291,12 @@ def _is_converted(reading: FilePreparer, name: str, data: bytes, draft: Draft) -
 
 
 def _check_owner(
-    tree: WorkingTree, file: Path, catalogue: Catalogue, desk: Desk, draft: Draft, may_read: Callable[[int], bool]
+    tree: WorkingTree,
+    file: Path,
+    catalogue: Catalogue,
+    drafts: DraftStore,
+    draft: Draft,
+    may_read: Callable[[int], bool],
 ) -> None:
     """Raises `SourceError` if a file is that of another document. A document that was published before its file was
     there has a second document as its owner, which the publisher must be allowed to read."""
@@ -307,7 +312,7 @@ def _check_owner(
             owned = owned or named.source != 0
         elif inside != draft.document or not may_read(named.version):
             raise SourceError(f"{path} is the file of another document. Make a draft of that document instead.")
-    if file.exists() and not owned and file.read_bytes() not in desk.published_files(draft.document):
+    if file.exists() and not owned and file.read_bytes() not in drafts.published_files(draft.document):
         raise SourceError(f"{path} is there already, and not from this document. Sync it, and make a draft of that.")
 
 

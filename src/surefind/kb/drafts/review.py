@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from surefind.base.errors import ConflictError, NotFoundError, UsageError
-from surefind.kb.drafts.store import Desk, authors_of, note, timestamp
+from surefind.kb.drafts.store import DraftStore, authors_of, note, timestamp
 from surefind.kb.drafts.values import Comment, same_person
 
 _MAX_COMMENT_CHARS = 10_000
@@ -13,7 +13,7 @@ _COMMENTS = "SELECT number, draft, revision, line, author, text, created, reply_
 
 
 def comment(
-    desk: Desk,
+    drafts: DraftStore,
     number: int,
     revision: int,
     line: int,
@@ -27,10 +27,10 @@ def comment(
     text = text.strip()
     if not text or len(text) > _MAX_COMMENT_CHARS or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise UsageError(f"A comment must have 1 to {_MAX_COMMENT_CHARS:,} characters.")
-    lines = len(desk.revision(number, revision).text.splitlines()) if most is None else most
+    lines = len(drafts.revision(number, revision).text.splitlines()) if most is None else most
     if not 0 <= line <= lines:
         raise UsageError(f"Revision {revision} has {lines} lines, and the comment is on line {line}.")
-    with desk.database.writing() as db:
+    with drafts.database.writing() as db:
         if reply_to is not None:
             _comment(db, number, reply_to)
         cursor = db.execute(
@@ -43,9 +43,9 @@ def comment(
         return _comment(db, number, int(cursor.lastrowid or 0))
 
 
-def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
+def resolve(drafts: DraftStore, number: int, comment: int, who: str) -> Comment:
     """Marks a comment of a draft as resolved."""
-    with desk.database.writing() as db:
+    with drafts.database.writing() as db:
         comment_row = _comment(db, number, comment)
         if not comment_row.resolved_by:
             db.execute("UPDATE comments SET resolved_by = ? WHERE number = ?", (who, comment))
@@ -53,9 +53,9 @@ def resolve(desk: Desk, number: int, comment: int, who: str) -> Comment:
         return _comment(db, number, comment)
 
 
-def comments(desk: Desk, number: int) -> list[Comment]:
+def comments(drafts: DraftStore, number: int) -> list[Comment]:
     """Returns the comments on a draft, on all revisions, in the order in which they were made."""
-    with desk.database.reading() as db:
+    with drafts.database.reading() as db:
         return [Comment(*row) for row in db.execute(f"{_COMMENTS} WHERE draft = ? ORDER BY number", (number,))]
 
 
@@ -66,11 +66,11 @@ def _comment(db: sqlite3.Connection, draft: int, number: int) -> Comment:
     return Comment(*row)
 
 
-def approve(desk: Desk, number: int, revision: int, reviewer: str) -> None:
+def approve(drafts: DraftStore, number: int, revision: int, reviewer: str) -> None:
     """Approves the newest revision of a draft in review. Raises `UsageError` if the reviewer wrote any revision of it,
     and `ConflictError` if there is a newer revision than the one that the reviewer read."""
-    with desk.database.writing() as db:
-        draft = desk.open_draft(db, number)
+    with drafts.database.writing() as db:
+        draft = drafts.open_draft(db, number)
         newest = draft.revision
         if not reviewer.strip():
             raise UsageError("An approval needs the name of the reviewer: set SUREFIND_AUTHOR.")

@@ -1,4 +1,4 @@
-"""Drafts in `.surefind/desk.db`: made, saved, submitted, discarded and found again. `desk.review` has comments and
+"""Drafts in `.surefind/drafts.db`: made, saved, submitted, discarded and found again. `review` has comments and
 approvals.
 
 No update is lost: a save names the revision that was edited, and is refused if there is a newer one. Every revision is
@@ -55,7 +55,7 @@ class RevisionRow(NamedTuple):
     length: int
 
 
-NAME = "desk.db"
+NAME = "drafts.db"
 _TABLES = """
 CREATE TABLE drafts (
   number INTEGER PRIMARY KEY AUTOINCREMENT, document TEXT NOT NULL, author TEXT NOT NULL, state TEXT NOT NULL,
@@ -121,9 +121,9 @@ def _problems(db: sqlite3.Connection) -> Iterator[str]:
         yield f"{count} files of drafts are missing"
 
 
-DESK = FileKind(
-    "The desk",
-    f"Restore the files {NAME}* from a backup, or move them away to begin with an empty desk: what is published is in "
+DRAFTS = FileKind(
+    "The file of drafts",
+    f"Restore the files {NAME}* from a backup, or move them away to begin with no drafts: what is published is in "
     "the catalogue and is not affected.",
     FORMAT,
     problems=_problems,
@@ -145,12 +145,12 @@ class Content:
     length: int
 
 
-class Desk:
+class DraftStore:
     """The drafts of a knowledge base. Any thread of any process may use it at any time."""
 
     def __init__(self, data: Path, needed: int = 1) -> None:
         """`needed` is the number of approvals after which a draft counts as approved; it may be changed later."""
-        self.database = SharedFile(data / NAME, DESK)
+        self.database = SharedFile(data / NAME, DRAFTS)
         self.needed = needed
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""What the desk keeps, as values: drafts, their revisions, comments and events.
+"""Values: drafts, their revisions, comments and events.
 
-Who is who at the desk: nobody approves what they wrote, however their name is spelled.
+Nobody approves what they wrote, however their name is spelled.
 
-The table [desk] of surefind.toml.
+The table [drafts] of surefind.toml.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Base:
     content: str = ""
     """The hash of its content; empty if the document is new."""
     text: str = ""
-    """Its text with its metadata, as `desk.source.shown` writes it."""
+    """Its text with its metadata, as `publishing.shown` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Revision:
     data: bytes
     """The file as it was saved."""
     text: str
-    """The text with the metadata that it will have, as `desk.source.shown` writes it."""
+    """The text with the metadata that it will have, as `publishing.shown` writes it."""
     title: str
     acl: tuple[str, ...]
     """Who may read it: its own access list, or that of its document."""
@@ -121,7 +121,7 @@ FORMATS = (".md", ".rst", ".txt", ".html", ".pdf", ".docx", ".pptx", ".xlsx")
 
 
 @dataclass(frozen=True)
-class DeskSettings:
+class DraftSettings:
     approvals: int = 1
     """How many people must approve a draft before it is published through the server."""
     git: str = ""

@@ -28,7 +28,7 @@ from surefind.engine.llm.address import LLMSettings
 from surefind.engine.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
 from surefind.engine.store.backend import StoreSettings
 from surefind.engine.write.layout import Layout
-from surefind.kb.drafts.values import DeskSettings
+from surefind.kb.drafts.values import DraftSettings
 from surefind.kb.settings.template import BUILT_IN
 from surefind.kb.settings.template import TEMPLATE as TEMPLATE
 
@@ -87,7 +87,7 @@ _TABLES: dict[str, dict[str, type | tuple[type, ...]]] = {
     "index": {"chunk": str, "enrich": list},
     "search": {"pipeline": str, "k": int, "confidence": str, "min_confidence": (int, float), "filters": list},
     "exam": {"standing": str, "keep_queries": bool, "keep_days": int},
-    "desk": {"approvals": int, "git": str, "formats": list},
+    "drafts": {"approvals": int, "git": str, "formats": list},
 }
 _LLM: dict[str, type | tuple[type, ...]] = {
     "model": str, "fallback": str, "key_env": str, "timeout": (int, float), "total_timeout": (int, float),
@@ -135,7 +135,7 @@ class Settings:
     """A search that is less sure of its first hit returns none."""
     serve: Mapping[str, Any] = field(default_factory=dict)
     """The table [serve]; `settings.serve` reads it."""
-    desk: DeskSettings = field(default_factory=DeskSettings)
+    drafts: DraftSettings = field(default_factory=DraftSettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     filters: tuple[str, ...] = ()
     """The metadata to filter by on the pages; empty: those that help."""
@@ -251,13 +251,15 @@ class _SettingsReader:
             self.one_of("search", merged["search"], "confidence", ("auto", *get_args(Effort))),
             self.share("search", merged["search"], "min_confidence"),
             self.data.get("serve", {}),
-            self.desk(merged["desk"]),
+            self.drafts(merged["drafts"]),
             self.store(),
             tuple(merged["search"]["filters"]),
         )
 
-    def desk(self, desk: dict[str, Any]) -> DeskSettings:
-        return self.made("desk", "approvals", lambda: DeskSettings(**{**desk, "formats": tuple(desk["formats"])}))
+    def drafts(self, drafts: dict[str, Any]) -> DraftSettings:
+        return self.made(
+            "drafts", "approvals", lambda: DraftSettings(**{**drafts, "formats": tuple(drafts["formats"])})
+        )
 
     def files(self, sync: dict[str, Any]) -> FileRules:
         follow = self.one_of("sync", sync, "follow_links", get_args(FollowLinks))

@@ -63,7 +63,7 @@ standing = ""
 keep_queries = false
 keep_days = 90
 
-[desk]
+[drafts]
 # How many people must approve a draft before it is published through the server. Nobody approves their own.
 approvals = 1
 # A git repository that gets a commit for each published draft, such as "../handbook"; empty for none.

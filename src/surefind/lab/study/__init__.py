@@ -5,10 +5,11 @@ It has one constant, `STUDY`, a `Study` made of stages:
 
     STUDY = Study(title, source, (Stage("search", measure, tables, contenders), …))
 
-    contenders(desk, before)         the configurations that the stage compares. `before` holds the results of earlier
+    contenders(context, before)      the configurations that the stage compares. `before` holds the results of earlier
                                      stages by name, so that a stage can take the winner of the one before. When a run
                                      is quoted, stages that have not run yet are missing in it: use a default then.
-    measure(desk, before, allowed)   runs one collection and returns the result as plain data (JSON). `allowed` are the
+    measure(context, before, allowed)
+                                     runs one collection and returns the result as plain data (JSON). `allowed` are the
                                      contenders that may run; without a language model, those that ask one are left out.
     tables                           the tables as data (`tables.TableSpec`): rows, columns, the source of each cell,
                                      the paper's figures and claims. `filled` makes the table from the results.
@@ -19,6 +20,7 @@ stopped run continues where it stopped. It also adds to each result the names th
 (`result["left_out"]`), and `values.Table` shows them. A result with `problems` (models that failed), or with
 `"provisional": True` (something is not installed), is shown but not stored.
 
-`desk.RunContext` is what a stage uses: the knowledge base, the exam, the options, `contenders`, `score` and `latency`.
+`context.RunContext` is what a stage uses: the knowledge base, the exam, the options, `contenders`, `score` and
+`latency`.
 `scores.summary` turns scores into plain data, and `scores.judge` says whether a collection agrees with a claim.
 """

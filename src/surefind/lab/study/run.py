@@ -21,7 +21,7 @@ from surefind.lab.bench.cost import llm_calls, quote_for
 from surefind.lab.bench.plan import Contender, Plan, parse_measures
 from surefind.lab.bench.report import environment
 from surefind.lab.bench.reranking import RunCache
-from surefind.lab.study.desk import Collection, Options, RunContext
+from surefind.lab.study.context import Collection, Options, RunContext
 from surefind.lab.study.stage import Before, Study, StudyPart
 from surefind.lab.study.values import NEEDS_LLM, Column, Result, Table
 
@@ -50,18 +50,18 @@ class StudyRun:
 
     def calls(self) -> list[tuple[Collection, list[Calls]]]:
         """The estimated calls to language models of each collection, as an upper bound. Stored stages cost nothing."""
-        return [(collection, self._calls(self._desk(collection))) for collection in self.collections]
+        return [(collection, self._calls(self._context(collection))) for collection in self.collections]
 
     def minutes(self) -> float:
         """The estimated minutes of the comparisons, by a few questions that are timed. Training is not included."""
-        return sum(self._minutes(self._desk(collection)) for collection in self.collections)
+        return sum(self._minutes(self._context(collection)) for collection in self.collections)
 
     def left_out(self) -> list[str]:
         """The names of the steps that do not run because they need a language model."""
         names: dict[str, None] = {}
         if not self.options.llm:
             for stage in self.stages:
-                every = stage.contenders(self._desk(self.collections[0]), {})
+                every = stage.contenders(self._context(self.collections[0]), {})
                 names |= dict.fromkeys(contender.name for contender in every if contender.asks_llm)
         return list(names)
 
@@ -69,71 +69,73 @@ class StudyRun:
         """Runs what is not stored yet and returns the report of the study as plain data."""
         columns = []
         for collection in self.collections:
-            desk = self._desk(collection)
+            context = self._context(collection)
             results: dict[str, Result] = {}
-            with desk.services.llm.replaying():
+            with context.services.llm.replaying():
                 for stage in self.stages:
-                    results[stage.name] = self._result(desk, stage, results)
+                    results[stage.name] = self._result(context, stage, results)
             columns.append(Column(collection.name, results))
         return self._reported(columns)
 
     # ------------------------------------------------------------ one stage
 
-    def _desk(self, collection: Collection) -> RunContext:
+    def _context(self, collection: Collection) -> RunContext:
         return RunContext(collection, self.options, self.report, self.fresh)
 
-    def _result(self, desk: RunContext, stage: StudyPart, before: Before) -> Result:
-        every = list(stage.contenders(desk, before))
+    def _result(self, context: RunContext, stage: StudyPart, before: Before) -> Result:
+        every = list(stage.contenders(context, before))
         allowed = [contender for contender in every if self.options.llm or not contender.asks_llm]
-        store, key = _store(desk), self._key(desk, stage, before, every)
+        store, key = _store(context), self._key(context, stage, before, every)
         known: Result | None = None if self.fresh else store.data(key)
         if known is not None:
             return known
-        desk.report(f"{desk.collection.name}: {stage.name}", 0, 1)
-        made = stage.measure(desk, before, allowed) if allowed or not every else {}
+        context.report(f"{context.collection.name}: {stage.name}", 0, 1)
+        made = stage.measure(context, before, allowed) if allowed or not every else {}
         missing = [contender for contender in every if contender not in allowed]
         left_out = {name: NEEDS_LLM for contender in missing for name in (contender.name, *contender.aliases)}
         result = {**made, "left_out": {**left_out, **made.get("left_out", {})}}
         if not (result.get("problems") or result.get("provisional")):  # the next run tries again
             store.put_data(key, result)
-        desk.report(f"{desk.collection.name}: {stage.name}", 1, 1)
+        context.report(f"{context.collection.name}: {stage.name}", 1, 1)
         return result
 
-    def _key(self, desk: RunContext, stage: StudyPart, before: Before, contenders: Sequence[Contender]) -> str:
+    def _key(self, context: RunContext, stage: StudyPart, before: Before, contenders: Sequence[Contender]) -> str:
         """A hash of everything that a stage's result depends on."""
         used = {name: before[name] for name in stage.after if name in before}
         stamps = [
-            f"{contender.name} {contender}{''.join(f' {stamp}' for stamp in _stamps(desk, contender))}"
+            f"{contender.name} {contender}{''.join(f' {stamp}' for stamp in _stamps(context, contender))}"
             for contender in contenders
         ]
-        about = __version__, self.name, stage.name, stage.version, desk.fingerprint, desk.exam.fingerprint
-        scope = asdict(self.options), desk.exam.label, desk.audience, digest(used)
-        return _store(desk).key(*about, *scope, rest.fingerprint if (rest := desk.collection.rest) else "", *stamps)
+        about = __version__, self.name, stage.name, stage.version, context.fingerprint, context.exam.fingerprint
+        scope = asdict(self.options), context.exam.label, context.audience, digest(used)
+        return _store(context).key(
+            *about, *scope, rest.fingerprint if (rest := context.collection.rest) else "", *stamps
+        )
 
-    def _calls(self, desk: RunContext) -> list[Calls]:
+    def _calls(self, context: RunContext) -> list[Calls]:
         calls: list[Calls] = []
         paid: list[Contender] = []
-        for stage, contenders, before in self._waiting(desk) if self.options.llm else ():
+        for stage, contenders, before in self._waiting(context) if self.options.llm else ():
             paid += [contender for contender in contenders if contender.asks_llm]
-            calls += stage.calls(desk, before)
+            calls += stage.calls(context, before)
         # Quoted together, because stages that share a layout or a retriever pay for it once.
-        together = llm_calls(desk.kb, Plan(tuple(paid), desk.exam, _ANY_MEASURE, desk.access)) if paid else []
+        together = llm_calls(context.kb, Plan(tuple(paid), context.exam, _ANY_MEASURE, context.access)) if paid else []
         return [*together, *calls]
 
-    def _minutes(self, desk: RunContext) -> float:
+    def _minutes(self, context: RunContext) -> float:
         plans = [
-            Plan(tuple(contenders), desk.exam, _ANY_MEASURE, desk.access)
-            for _, every, _ in self._waiting(desk)
+            Plan(tuple(contenders), context.exam, _ANY_MEASURE, context.access)
+            for _, every, _ in self._waiting(context)
             if (contenders := [contender for contender in every if self.options.llm or not contender.asks_llm])
         ]
-        return sum(quote_for(desk.bench, plan).minutes for plan in plans)
+        return sum(quote_for(context.bench, plan).minutes for plan in plans)
 
-    def _waiting(self, desk: RunContext) -> Iterator[tuple[StudyPart, list[Contender], Before]]:
+    def _waiting(self, context: RunContext) -> Iterator[tuple[StudyPart, list[Contender], Before]]:
         """The stages that are not stored, with their contenders and the stored results before them."""
         results: dict[str, Result] = {}
         for stage in self.stages:
-            contenders = list(stage.contenders(desk, results))
-            known = None if self.fresh else _store(desk).data(self._key(desk, stage, results, contenders))
+            contenders = list(stage.contenders(context, results))
+            known = None if self.fresh else _store(context).data(self._key(context, stage, results, contenders))
             if known is not None:
                 results[stage.name] = known
             else:
@@ -174,16 +176,16 @@ class StudyRun:
         return shlex.join(["surefind", "study", self.name, *chosen, *self.flags, *only, "--fresh"])
 
 
-def _store(desk: RunContext) -> RunCache:
-    return RunCache(desk.kb.data / FOLDER / "stages")
+def _store(context: RunContext) -> RunCache:
+    return RunCache(context.kb.data / FOLDER / "stages")
 
 
-def _stamps(desk: RunContext, contender: Contender) -> Iterator[str]:
+def _stamps(context: RunContext, contender: Contender) -> Iterator[str]:
     """Fingerprints of what the specs of a configuration only name: weights of models and texts of prompts."""
     layout, pipeline = contender.layout, contender.pipeline
     stages = (*pipeline.stages, *((layout.chunk, *layout.enrich) if layout else ()))
-    asked = [partial(declared(stage).stamp, desk.services) for stage in stages]
-    for ask in (*asked, *(partial(identity, retriever, desk.services) for retriever in pipeline.retrieve)):
+    asked = [partial(declared(stage).stamp, context.services) for stage in stages]
+    for ask in (*asked, *(partial(identity, retriever, context.services) for retriever in pipeline.retrieve)):
         with contextlib.suppress(SurefindError, OSError):  # what is not set up fails when it runs, with its own message
             yield ask()
 

@@ -19,7 +19,7 @@ from surefind.lab.bench.engine import OWNER, Scored
 from surefind.lab.bench.plan import Contender
 from surefind.lab.measure.lss import Labeller
 from surefind.lab.study import studies
-from surefind.lab.study.desk import RunContext, WritesExam
+from surefind.lab.study.context import RunContext, WritesExam
 from surefind.lab.study.tables import TableSpec
 from surefind.lab.study.values import Result
 from surefind.lab.train.material import Half, Missing
@@ -28,11 +28,11 @@ Before = Mapping[str, Result]
 """The results of the stages before, by name."""
 
 
-def _none(desk: RunContext, before: Before) -> Sequence[Contender]:
+def _none(context: RunContext, before: Before) -> Sequence[Contender]:
     return ()
 
 
-def _no_calls(desk: RunContext, before: Before) -> Sequence[Calls]:
+def _no_calls(context: RunContext, before: Before) -> Sequence[Calls]:
     return ()
 
 
@@ -115,7 +115,7 @@ def find_study(name: str) -> Study:
     return study
 
 
-def half_of(desk: RunContext, scored: Scored, missing: Missing = None) -> Half:
+def half_of(context: RunContext, scored: Scored, missing: Missing = None) -> Half:
     """The questions with the rankings of the first contender's retrievers. With `missing=score`, every retriever scores
     every candidate."""
     (contender, *_), exam = scored.plan.contenders, scored.plan.exam
@@ -124,8 +124,8 @@ def half_of(desk: RunContext, scored: Scored, missing: Missing = None) -> Half:
     lists = list(rankings)
     if missing == "score":
         queries = [Query(query.text, query.id) for query in exam.queries]
-        lists = score_missing(rankings, queries, pipeline.retrieve, scored.view, desk.access)
-    documents = {document.id: document.text for document in desk.bench.reader(contender).documents(OWNER)}
+        lists = score_missing(rankings, queries, pipeline.retrieve, scored.view, context.access)
+    documents = {document.id: document.text for document in context.bench.reader(contender).documents(OWNER)}
     labeller = Labeller(exam.queries, scored.view.spans(), documents)
     places = scored.judges[0].places
     return Half(exam.queries, rankings, tuple(lists), scored.plan.primary, places, labeller, scored.view.parents)

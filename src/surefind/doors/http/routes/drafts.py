@@ -69,7 +69,9 @@ async def drafts(request: Request, service: Served) -> dict[str, Any]:
     caller = await service.caller(request, "write")
 
     def read() -> dict[str, Any]:
-        return {"drafts": [asdict(draft) for draft in service.kb.desk.waiting() if sees(service.kb, caller, draft)]}
+        return {
+            "drafts": [asdict(draft) for draft in service.kb.drafts.store.waiting() if sees(service.kb, caller, draft)]
+        }
 
     return await service.work(read)
 
@@ -98,7 +100,7 @@ async def draft(
             "difference": None if lines is None else [_line(line) for line in lines],
             "lines_not_compared": more,
             "comments": [asdict(said) for said in seen_comments(service.kb, caller, number)],
-            "events": [asdict(event) for event in service.kb.desk.events(number)],
+            "events": [asdict(event) for event in service.kb.drafts.store.events(number)],
         })  # fmt: skip
 
     # JSON of a long difference is written here: the server would write it between other requests, which then wait.
@@ -140,7 +142,7 @@ async def add_comment(number: Number, given: CommentRequest, request: Request, s
     def write() -> dict[str, Any]:
         most = lines_to_comment(service.kb, caller, seen(service.kb, caller, number), given.revision)
         where = (number, given.revision, given.line)
-        return asdict(comment(service.kb.desk, *where, caller.name, given.text, given.reply_to, most))
+        return asdict(comment(service.kb.drafts.store, *where, caller.name, given.text, given.reply_to, most))
 
     return await service.work(write)
 
@@ -153,7 +155,7 @@ async def resolve_comment(number: Number, which: Number, request: Request, servi
     def write() -> dict[str, Any]:
         seen(service.kb, caller, number)
         seen_comment(service.kb, caller, number, which)
-        return asdict(resolve(service.kb.desk, number, which, caller.name))
+        return asdict(resolve(service.kb.drafts.store, number, which, caller.name))
 
     return await service.work(write)
 
@@ -197,8 +199,8 @@ async def approve(number: Number, given: RevisionRequest, request: Request, serv
 async def publish_draft(
     number: Number, request: Request, service: Served, given: PublishRequest | None = None
 ) -> dict[str, Any]:
-    """Starts a job that publishes a draft. It needs as many approvals as [desk] in surefind.toml says. If the body has
-    a revision and there is a newer one, the answer is 409, and `newer` is its number."""
+    """Starts a job that publishes a draft. It needs as many approvals as [drafts] in surefind.toml says. If the body
+    has a revision and there is a newer one, the answer is 409, and `newer` is its number."""
     caller = await service.caller(request, "review")
     return job_data(await publish(service, caller, number, given.revision if given else None), caller)
 

@@ -18,7 +18,7 @@ from surefind.engine.retrieve.entity_overlap import EntityOverlap
 from surefind.engine.retrieve.sparse import Sparse
 from surefind.lab.bench.plan import Contender
 from surefind.lab.bench.reranking import Movement
-from surefind.lab.study.desk import RunContext, sampled
+from surefind.lab.study.context import RunContext, sampled
 from surefind.lab.study.scores import mean, plain_row, row_of, summary
 from surefind.lab.study.stage import Before, Study, StudyPart, half_of
 from surefind.lab.study.tables import Columns, TableLine, load_tables, why_left_out
@@ -59,18 +59,18 @@ _MIN_TUNED, _MAX_TUNED = 30, 100
 # ---------------------------------------------------------------- static weights
 
 
-def tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def tune(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Scores every point of the simplex on questions that are not asked later. The retrievers run once."""
-    rest = desk.collection.rest
+    rest = context.collection.rest
     there = 0 if rest is None else len(rest.queries)
     if rest is None or there < _MIN_TUNED:
         why = (
             f"left out: {there} questions are left to tune on, and {_MIN_TUNED} are needed; ask fewer with --questions"
         )
         return {"left_out": {TUNED: why}}
-    scored = desk.on(sampled(rest, _MAX_TUNED, 42)).score([desk.contender("three", f"{_WHOLE} >> rrf")], [NDCG])
+    scored = context.on(sampled(rest, _MAX_TUNED, 42)).score([context.contender("three", f"{_WHOLE} >> rrf")], [NDCG])
     points = simplex(3, _PARTS)
-    means = half_of(desk, scored, "score").sweep(points, "minmax").mean(axis=0)
+    means = half_of(context, scored, "score").sweep(points, "minmax").mean(axis=0)
     listed = np.column_stack([points.round(2), means.round(5)])
     return {
         "weights": points[int(means.argmax())].round(2).tolist(),
@@ -82,21 +82,21 @@ def tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict
 # ---------------------------------------------------------------- fusions on identical candidates
 
 
-def fusions(desk: RunContext, before: Before) -> list[Contender]:
+def fusions(context: RunContext, before: Before) -> list[Contender]:
     weights = {STATIC_ROW: STATIC}
     if tuned := before.get("tuning", {}).get("weights"):
         weights[TUNED] = tuple(tuned)
     fusers = {name: f"weighted(weights={list(given)}, missing=score)" for name, given in weights.items()}
     fusers[DYNAMIC] = "llm_weights(mode=query, missing=score, reverse=false, prompt=paper)"
     fusers[INFORMED] = "llm_weights(mode=informed, missing=score, reverse=false)"
-    return desk.contenders({name: f"{_WHOLE} >> {fuser}" for name, fuser in fusers.items()})
+    return context.contenders({name: f"{_WHOLE} >> {fuser}" for name, fuser in fusers.items()})
 
 
-def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def fuse(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """All fusions of the same candidates, and the paper's rules for when its model fails, which need no model."""
-    scored = desk.score(allowed, [NDCG])
+    scored = context.score(allowed, [NDCG])
     summed = summary(scored)
-    half = half_of(desk, scored, "score")
+    half = half_of(context, scored, "score")
     rules = np.array([rule_weights(text, [ranking.signal for ranking in half.found]) for text in half.texts])
     scores = half.blended(rules, "minmax")
     spec = "weights (0.30, 0.55, 0.15) for finance and numbers, else (0.55, 0.30, 0.15)"
@@ -111,33 +111,33 @@ def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict
 # ---------------------------------------------------------------- ablation
 
 
-def ablation(desk: RunContext, before: Before) -> list[Contender]:
-    return desk.contenders(PIPELINES)
+def ablation(context: RunContext, before: Before) -> list[Contender]:
+    return context.contenders(PIPELINES)
 
 
-def ablate(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def ablate(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The five configurations, and what the rerankers moved."""
-    scored = desk.score(allowed, MEASURES)
-    titles = desk.titles()
+    scored = context.score(allowed, MEASURES)
+    titles = context.titles()
     movement = Movement(scored.plan.exam.queries, scored.judges[0], scored.plan.primary, scored.view.spans(), titles)
     names = [contender.name for contender in scored.plan.contenders]
     steps = dict(zip(names, scored.steps, strict=True))
     moved = {"cross_encoder": steps.get(CE, ()), "llm": steps.get(FULL, ())[1:]}
     return {
         **summary(scored),
-        "setup": _setup(desk),
+        "setup": _setup(context),
         "moved": {stage: to_json(movement.of(made[0])) for stage, made in moved.items() if made},
     }
 
 
-def _setup(desk: RunContext) -> dict[str, str]:
+def _setup(context: RunContext) -> dict[str, str]:
     """The components that were used, under the names of Table C."""
-    encoder = desk.options.encoders[0] if desk.options.encoders else "minilm"
+    encoder = context.options.encoders[0] if context.options.encoders else "minilm"
     words, graph = Sparse(), EntityOverlap()
     return {
-        "Dense encoder": f"{encoder} ({desk.services.embedder(encoder).dimension}-dim)",
+        "Dense encoder": f"{encoder} ({context.services.embedder(encoder).dimension}-dim)",
         "Cross-encoder": "the bundled one",
-        "LLM reranker": desk.services.chat_name(None) if desk.options.llm else "",
+        "LLM reranker": context.services.chat_name(None) if context.options.llm else "",
         "Candidate stages": "Top-100 → Top-10 → Top-5",
         "LLM max_tokens": str(_LLM_TOKENS),
         "RRF constant k": "60",
@@ -150,18 +150,18 @@ def _setup(desk: RunContext) -> dict[str, str]:
 # ---------------------------------------------------------------- latency
 
 
-def timed(desk: RunContext, before: Before) -> list[Contender]:
+def timed(context: RunContext, before: Before) -> list[Contender]:
     weights = f"{_THREE} >> llm_weights(mode=query, reverse=false, prompt=paper)"
-    return [desk.contender(name, text) for name, text in ((CE, _CE), (FULL, PIPELINES[FULL]))] + [
-        desk.contender("Weight Assignment", weights)
+    return [context.contender(name, text) for name, text in ((CE, _CE), (FULL, PIPELINES[FULL]))] + [
+        context.contender("Weight Assignment", weights)
     ]
 
 
-def clock(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def clock(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The milliseconds of each stage for one question at a time."""
-    plan = desk.plan(allowed, [NDCG])
-    desk.bench.build(plan)
-    stages = {name: times for timing in desk.bench.latency(plan) for name, times in timing.stages.items()}
+    plan = context.plan(allowed, [NDCG])
+    context.bench.build(plan)
+    stages = {name: times for timing in context.bench.latency(plan) for name, times in timing.stages.items()}
     return {"stages": to_json(stages)}
 
 

@@ -19,7 +19,7 @@ from surefind.lab.bench.run import saved_exam
 from surefind.lab.exam.by_llm.paraphrases import paraphrase_calls, write_paraphrases
 from surefind.lab.exam.known_item import generate_in_shares
 from surefind.lab.exam.model import Exam, ExamQuery
-from surefind.lab.study.desk import ExamRequest, RunContext
+from surefind.lab.study.context import ExamRequest, RunContext
 from surefind.lab.study.scores import row_of, summary
 from surefind.lab.study.stage import Before, Study, StudyPart
 from surefind.lab.study.tables import Columns, TableLine, load_tables
@@ -61,13 +61,13 @@ def _exam(request: ExamRequest) -> Exam:
     return saved_exam(kb, _NAME, origin, write, request.access, request.tell)
 
 
-def _contenders(desk: RunContext, before: Before) -> list[Contender]:
-    return desk.contenders(CONTENDERS)
+def _contenders(context: RunContext, before: Before) -> list[Contender]:
+    return context.contenders(CONTENDERS)
 
 
-def _measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = desk.score(allowed, _PRESET.measures)
-    return summary(scored, desk.latency(scored))
+def _measure(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = context.score(allowed, _PRESET.measures)
+    return summary(scored, context.latency(scored))
 
 
 def questions_of_kind(result: Result, kind: str) -> Cell:

@@ -28,7 +28,7 @@ from surefind.engine.retrieve.hyde import HyDE
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.write.layout import Layout
 from surefind.lab.bench.plan import Contender
-from surefind.lab.study.desk import RunContext
+from surefind.lab.study.context import RunContext
 from surefind.lab.study.scores import best_of, judge, mean, row_of, summary
 from surefind.lab.study.stage import Before, Study, StudyPart
 from surefind.lab.study.tables import Columns, TableLine, load_tables
@@ -62,92 +62,92 @@ _SLIDE = SlideGAR(top=50, reverse=False, passage_tokens=512)
 _CE = "cross_encoder(top=50, keep=50, blend=1.0)"
 
 
-def _scored(desk: RunContext, allowed: Sequence[Contender]) -> dict[str, Any]:
-    return summary(desk.score(allowed, MEASURES))
+def _scored(context: RunContext, allowed: Sequence[Contender]) -> dict[str, Any]:
+    return summary(context.score(allowed, MEASURES))
 
 
 # ---------------------------------------------------------------- encoders
 
 
-def retrievers(desk: RunContext) -> dict[str, str]:
+def retrievers(context: RunContext) -> dict[str, str]:
     """The retrievers that are compared, by name: every encoder, and BM25."""
-    models = desk.options.encoders or ("minilm",)
+    models = context.options.encoders or ("minilm",)
     return {**{model: str(Dense(model)) for model in models}, BM25: _BM25}
 
 
-def encoders(desk: RunContext, before: Before) -> list[Contender]:
-    return desk.contenders(retrievers(desk))
+def encoders(context: RunContext, before: Before) -> list[Contender]:
+    return context.contenders(retrievers(context))
 
 
-def compare(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def compare(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """The recall of each retriever; the champion by R@50, and the best encoder."""
-    scored = _scored(desk, allowed)
+    scored = _scored(context, allowed)
     names = [contender.name for contender in allowed]
     dense = [name for name in names if name != BM25]
     return {**scored, "champion": best_of(scored, names, "R@50"), "encoder": best_of(scored, dense, "R@50")}
 
 
-def champion(desk: RunContext, before: Before) -> str:
+def champion(context: RunContext, before: Before) -> str:
     """The name of the best retriever by R@50; the first encoder while that is not known."""
-    return str(before.get("encoders", {}).get("champion") or next(iter(retrievers(desk))))
+    return str(before.get("encoders", {}).get("champion") or next(iter(retrievers(context))))
 
 
-def encoder(desk: RunContext, before: Before) -> str:
+def encoder(context: RunContext, before: Before) -> str:
     """The spec of the best encoder by R@50."""
-    return str(before.get("encoders", {}).get("encoder") or next(iter(retrievers(desk))))
+    return str(before.get("encoders", {}).get("encoder") or next(iter(retrievers(context))))
 
 
 # ---------------------------------------------------------------- two retrievers
 
 
-def pairs(desk: RunContext, before: Before) -> dict[str, str]:
+def pairs(context: RunContext, before: Before) -> dict[str, str]:
     """The champion alone and with each of the others, by reciprocal rank fusion."""
-    every, best = retrievers(desk), champion(desk, before)
+    every, best = retrievers(context), champion(context, before)
     others = {
         f"{CHAMPION} + {name}": f"{every[best]} + {text} >> rrf(k=60)" for name, text in every.items() if name != best
     }
     return {CHAMPION: every[best], **others}
 
 
-def fused(desk: RunContext, before: Before) -> list[Contender]:
-    return desk.contenders(pairs(desk, before))
+def fused(context: RunContext, before: Before) -> list[Contender]:
+    return context.contenders(pairs(context, before))
 
 
-def fuse(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = _scored(desk, allowed)
+def fuse(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = _scored(context, allowed)
     return {**scored, "best": best_of(scored, [contender.name for contender in allowed], "R@10")}
 
 
-def joined(desk: RunContext, before: Before) -> list[Contender]:
+def joined(context: RunContext, before: Before) -> list[Contender]:
     """The best encoder alone, and its vectors joined with those of each other encoder."""
-    best = encoder(desk, before)
-    others = [model for model in desk.options.encoders if model != best]
+    best = encoder(context, before)
+    others = [model for model in context.options.encoders if model != best]
     both = {f"{CHAMPION} + {other}": str(Dense(str(Concat((best, other))))) for other in others}
-    return desk.contenders({CHAMPION: str(Dense(best)), **both})
+    return context.contenders({CHAMPION: str(Dense(best)), **both})
 
 
-def join(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = _scored(desk, allowed)
+def join(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = _scored(context, allowed)
     return scored if len(allowed) > 1 else {**scored, "left_out": {SECOND: "left out: needs a second one (--encoder)"}}
 
 
 # ---------------------------------------------------------------- reranking
 
 
-def best_pair(desk: RunContext, before: Before) -> str:
+def best_pair(context: RunContext, before: Before) -> str:
     """The pipeline of the best row of Table 3 by R@10."""
-    every = pairs(desk, before)
+    every = pairs(context, before)
     return every.get(str(before.get("fusion", {}).get("best")), every[CHAMPION])
 
 
-def reranked(desk: RunContext, before: Before) -> list[Contender]:
-    base = best_pair(desk, before)
+def reranked(context: RunContext, before: Before) -> list[Contender]:
+    base = best_pair(context, before)
     again = {
         f"{row}{_RUN}{run}": f"{start} >> {stage.replace(repeat=run)}"
-        for run in range(1, desk.options.repeats)
+        for run in range(1, context.options.repeats)
         for row, start, stage in ((LLM, base, _LIST), (SLIDE, base, _SLIDE), (BM25_LLM, _BM25, _LIST))
     }
-    return desk.contenders(
+    return context.contenders(
         {
             CHAMPION: base,
             CE: f"{base} >> {_CE}",
@@ -161,9 +161,9 @@ def reranked(desk: RunContext, before: Before) -> list[Contender]:
     )
 
 
-def rerank(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = desk.score(allowed, MEASURES)
-    return folded(summary(scored, desk.latency(scored)))
+def rerank(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = context.score(allowed, MEASURES)
+    return folded(summary(scored, context.latency(scored)))
 
 
 def folded(scored: dict[str, Any]) -> dict[str, Any]:
@@ -188,93 +188,93 @@ def folded(scored: dict[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------- HyDE, chunk sizes
 
 
-def drafted(desk: RunContext, before: Before) -> list[Contender]:
-    plain = str(Dense(encoder(desk, before)))
-    return desk.contenders({"Baseline": plain, "HyDE": str(HyDE(retriever=plain, query=False))})
+def drafted(context: RunContext, before: Before) -> list[Contender]:
+    plain = str(Dense(encoder(context, before)))
+    return context.contenders({"Baseline": plain, "HyDE": str(HyDE(retriever=plain, query=False))})
 
 
-def sizes(desk: RunContext, before: Before) -> list[Contender]:
-    plain = {"encoder": str(Dense(encoder(desk, before))), BM25: _BM25}
+def sizes(context: RunContext, before: Before) -> list[Contender]:
+    plain = {"encoder": str(Dense(encoder(context, before))), BM25: _BM25}
     return [
-        desk.contender(f"{size} {name}", text, f"fixed(tokens={size}, overlap=0)")
+        context.contender(f"{size} {name}", text, f"fixed(tokens={size}, overlap=0)")
         for size in SIZES
         for name, text in plain.items()
     ]
 
 
-def plainly(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    return _scored(desk, allowed)
+def plainly(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    return _scored(context, allowed)
 
 
 # ---------------------------------------------------------------- prompts
 
 
-def prompted(desk: RunContext, before: Before) -> list[Contender]:
-    base = best_pair(desk, before)
-    cheaper = desk.options.cheaper_llm
+def prompted(context: RunContext, before: Before) -> list[Contender]:
+    base = best_pair(context, before)
+    cheaper = context.options.cheaper_llm
     cheap = {CHEAP: f"{base} >> {_LIST.replace(model=cheaper)}"} if cheaper else {}
-    return desk.contenders({CHAMPION: base, ZERO: f"{base} >> {_LIST}", **cheap})
+    return context.contenders({CHAMPION: base, ZERO: f"{base} >> {_LIST}", **cheap})
 
 
-def prompt_calls(desk: RunContext, before: Before) -> list[Calls]:
+def prompt_calls(context: RunContext, before: Before) -> list[Calls]:
     """The calls to learn a prompt, and to rerank with it twice."""
-    trainer = _trainer(desk, before)
-    again = len(desk.exam.queries)
+    trainer = _trainer(context, before)
+    again = len(context.exam.queries)
     size = 2 * _LIST.passage_tokens * _LIST.top
     return [trainer.calls(), Calls("", 2 * again, 2 * again * size, 2 * again * 10 * _LIST.keep)] if trainer else []
 
 
-def prompt(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def prompt(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Zero-shot; then a prompt learnt on questions that are not asked, with its example and with its instructions."""
-    left_out = {} if desk.options.cheaper_llm else {CHEAP: "left out: needs a second model (--cheaper-llm)"}
-    if not desk.options.llm:
+    left_out = {} if context.options.cheaper_llm else {CHEAP: "left out: needs a second model (--cheaper-llm)"}
+    if not context.options.llm:
         learnt = dict.fromkeys((ONE, META), NEEDS_LLM)
-        return {**_scored(desk, allowed), "left_out": {**learnt, **left_out}}
-    more, why = _learnt(desk, before)
-    scored = _scored(desk, [*allowed, *more])
+        return {**_scored(context, allowed), "left_out": {**learnt, **left_out}}
+    more, why = _learnt(context, before)
+    scored = _scored(context, [*allowed, *more])
     missing = {name: why for name in (ONE, META) if name not in scored["rows"]}
     return {**scored, "left_out": {**missing, **left_out}}
 
 
-def _learnt(desk: RunContext, before: Before) -> tuple[list[Contender], str]:
+def _learnt(context: RunContext, before: Before) -> tuple[list[Contender], str]:
     """The rerankers with a learnt prompt, or why there are none."""
-    trainer = _trainer(desk, before)
+    trainer = _trainer(context, before)
     if trainer is None:
         return [], "left out: no question is left to learn from; ask fewer with --questions"
-    name = _trained_name("prompt", desk)
+    name = _trained_name("prompt", context)
     made = trainer.train(name)
     if not made.use:
         return [], "left out: the model failed on no question, so there is nothing to learn from"
     modes = {ONE: "one_shot", **({META: "meta"} if made.system_prompt else {})}
-    base = best_pair(desk, before)
+    base = best_pair(context, before)
     rows = {row: f"{base} >> {_LIST.replace(mode=mode, trained=name)}" for row, mode in modes.items()}
-    return desk.contenders(rows), "left out: the model wrote no usable instructions"
+    return context.contenders(rows), "left out: the model wrote no usable instructions"
 
 
-def _trained_name(kind: str, desk: RunContext) -> str:
+def _trained_name(kind: str, context: RunContext) -> str:
     """The name of what the study trains; letters, digits and dashes."""
-    return f"study-{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', desk.collection.name).strip('-')}"
+    return f"study-{kind}-{re.sub(r'[^A-Za-z0-9]+', '-', context.collection.name).strip('-')}"
 
 
-def _trainer(desk: RunContext, before: Before) -> ListwiseTrainer | None:
-    rest = desk.collection.rest
+def _trainer(context: RunContext, before: Before) -> ListwiseTrainer | None:
+    rest = context.collection.rest
     if rest is None or len(rest.queries) < 2:
         return None
-    base, most = Pipeline.parse(best_pair(desk, before)), _META_QUESTIONS
-    return ListwiseTrainer(desk.kb, rest, base, _LIST, most, most, desk.report, whole=True)
+    base, most = Pipeline.parse(best_pair(context, before)), _META_QUESTIONS
+    return ListwiseTrainer(context.kb, rest, base, _LIST, most, most, context.report, whole=True)
 
 
 KEYS = ("queries", "relevant", "chunks_512", "chunks_2048", "documents", "median", "p75", "max")
 """The columns of Table 1."""
 
 
-def count(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def count(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Counts what the questions search. A passage without overlap begins every 512 or 2048 tokens."""
-    tokens = np.array([len(token_spans(document.text)) for document in desk.kb.documents(desk.access)] or [0])
-    relevant = [len({j.document for j in query.judgments if j.grade > 0}) for query in desk.exam.queries]
+    tokens = np.array([len(token_spans(document.text)) for document in context.kb.documents(context.access)] or [0])
+    relevant = [len({j.document for j in query.judgments if j.grade > 0}) for query in context.exam.queries]
     small, large = (int(np.maximum(1, -(-tokens // size)).sum()) for size in TUNED_SIZES)
     values = (
-        len(desk.exam.queries),
+        len(context.exam.queries),
         float(np.mean(relevant)) if relevant else 0.0,
         small,
         large,
@@ -313,24 +313,24 @@ _GPL = _Way(("llm",), "questions", "margin-mse")
 PLAIN, OTHER, OTHER_GPL = "as it is", "another encoder, 512", "another encoder, GPL, 512"
 
 
-def tuned_encoders(desk: RunContext, before: Before) -> tuple[str, str]:
+def tuned_encoders(context: RunContext, before: Before) -> tuple[str, str]:
     """The specs of the best encoder, and of the next one; "" if there is none."""
-    best = str(before.get("tuned_encoders", {}).get("encoder") or (desk.options.encoders or ("minilm",))[0])
-    return best, next((encoder for encoder in desk.options.encoders if encoder != best), "")
+    best = str(before.get("tuned_encoders", {}).get("encoder") or (context.options.encoders or ("minilm",))[0])
+    return best, next((encoder for encoder in context.options.encoders if encoder != best), "")
 
 
-def untuned(desk: RunContext, before: Before) -> list[Contender]:
+def untuned(context: RunContext, before: Before) -> list[Contender]:
     """The tuned_encoders as they are."""
-    best, other = tuned_encoders(desk, before)
-    rows = [desk.contender(f"{PLAIN}, {size}", str(Dense(best)), _layout(size)) for size in reversed(TUNED_SIZES)]
-    return [*rows, *([desk.contender(OTHER, str(Dense(other)), _layout(512))] if other else [])]
+    best, other = tuned_encoders(context, before)
+    rows = [context.contender(f"{PLAIN}, {size}", str(Dense(best)), _layout(size)) for size in reversed(TUNED_SIZES)]
+    return [*rows, *([context.contender(OTHER, str(Dense(other)), _layout(512))] if other else [])]
 
 
-def tuning_calls(desk: RunContext, before: Before) -> list[Calls]:
+def tuning_calls(context: RunContext, before: Before) -> list[Calls]:
     """The most calls: questions and triplets about the passages of both sizes. GPL reads the same questions."""
-    if _why_not(tuned_encoders(desk, before)[0], desk.kb.services):
+    if _why_not(tuned_encoders(context, before)[0], context.kb.services):
         return []
-    texts = [len(document.text) for document in desk.kb.documents(desk.access)]
+    texts = [len(document.text) for document in context.kb.documents(context.access)]
     tokens, documents = sum(texts) // _TOKENS, len(texts)
     calls_made = []
     for size in TUNED_SIZES:
@@ -340,38 +340,38 @@ def tuning_calls(desk: RunContext, before: Before) -> list[Calls]:
     return calls_made
 
 
-def fine_tune(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def fine_tune(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     """Trains the tuned_encoders in each way, and measures all of them on the questions of the other tables."""
-    best, other = tuned_encoders(desk, before)
+    best, other = tuned_encoders(context, before)
     wanted = {f"{name}, {size}": (best, way, size) for name, way in _WAYS.items() for size in TUNED_SIZES}
     wanted[OTHER_GPL] = (other or best, _GPL, 512)
     left_out = {} if other else {OTHER: "left out: needs a second one (--encoder)"}
     made: list[Contender] = []
     for row, (encoder, way, size) in wanted.items():
-        why = "" if desk.options.llm or "llm" not in way.sources else NEEDS_LLM
-        why = why or _why_not(encoder, desk.kb.services)
-        trained = why or _trained(desk, row, encoder, way, size)
+        why = "" if context.options.llm or "llm" not in way.sources else NEEDS_LLM
+        why = why or _why_not(encoder, context.kb.services)
+        trained = why or _trained(context, row, encoder, way, size)
         if isinstance(trained, str):
             left_out[row] = trained
         else:
             made.append(trained)
-    scored = desk.score([*allowed, *made], TUNED_MEASURES)
+    scored = context.score([*allowed, *made], TUNED_MEASURES)
     missing = any(why != NEEDS_LLM for why in left_out.values() if "--encoder" not in why)
     return {**summary(scored), "left_out": left_out, "provisional": missing}
 
 
-def _trained(desk: RunContext, row: str, encoder: str, way: _Way, size: int) -> Contender | str:
+def _trained(context: RunContext, row: str, encoder: str, way: _Way, size: int) -> Contender | str:
     """The trained encoder as a configuration, or why there is none."""
     from surefind.lab.train.neural import fit_encoder  # needs torch
 
-    name = re.sub(r"[^A-Za-z0-9]+", "-", f"study-{row}-{desk.collection.name}").strip("-").lower()
+    name = re.sub(r"[^A-Za-z0-9]+", "-", f"study-{row}-{context.collection.name}").strip("-").lower()
     job = TrainingJob(
         "encoder", name, way.sources, loss=way.loss, write=way.write, most=_MAX_PAIRS,
         rate=6.25e-6, warmup=500, batch=8, epochs=1, share=1.0,
     )  # fmt: skip
     layout = _layout(size)
     try:
-        folder = fit_encoder(desk.kb, job, Pipeline.parse(str(Dense(encoder))), Layout.read(layout), desk.report)
+        folder = fit_encoder(context.kb, job, Pipeline.parse(str(Dense(encoder))), Layout.read(layout), context.report)
     except SurefindError as error:  # weights of another kind than BERT, too few pairs, a model that does not answer
         return f"left out: {str(error).rstrip('.')}"
     sentences = (folder / SENTENCES).is_file()

@@ -19,7 +19,7 @@ from surefind.engine.fuse.support.predictors import blend
 from surefind.lab.bench.engine import Scored
 from surefind.lab.bench.plan import Contender
 from surefind.lab.exam.model import clusters_of
-from surefind.lab.study.desk import RunContext
+from surefind.lab.study.context import RunContext
 from surefind.lab.study.scores import plain_row, summary
 from surefind.lab.study.stage import Before, half_of
 from surefind.lab.study.studies.agentic_kb import _setting as paper
@@ -38,18 +38,18 @@ def pipeline(alpha: float) -> str:
     return f"bm25 + dense @10 >> tm2c2(alpha={alpha})"
 
 
-def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = layout_of(desk, winner(desk, before))
-    return [desk.contender(name, pipeline(alpha), layout) for name, alpha in paper.ALPHAS.items()]
+def contenders(context: RunContext, before: Before) -> list[Contender]:
+    layout = layout_of(context, winner(context, before))
+    return [context.contender(name, pipeline(alpha), layout) for name, alpha in paper.ALPHAS.items()]
 
 
-def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = desk.score(allowed, paper.KEY)
-    half = half_of(desk, scored)
-    scorer = Scorer(desk, scored, half.queries, paper.KEY)
+def measure(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = context.score(allowed, paper.KEY)
+    half = half_of(context, scored)
+    scorer = Scorer(context, scored, half.queries, paper.KEY)
     rows = by_row(scored.scores, [contender.name for contender in scored.plan.contenders])
     ideal = _ideal(scorer, half)
-    learned = _learned(desk, scored, half)
+    learned = _learned(context, scored, half)
     alphas: dict[str, Floats] = learned.pop("alphas", {})
     predicted = {paper.LEARNED[kind]: scorer.scores(fused(half, alpha)) for kind, alpha in alphas.items()}
     tested = {
@@ -65,7 +65,7 @@ def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> d
         **learned,
         "groups": groups_of([families[i] for i in test], apart),
         "groups_all": groups_of(families, {**rows, **predicted, **ideal}),
-        "layout": winner(desk, before),
+        "layout": winner(context, before),
         "stars": half.alphas.round(4).tolist(),
         "alphas": {kind: alpha.round(6).tolist() for kind, alpha in alphas.items()},
         "ids": [query.id for query in half.queries],
@@ -99,17 +99,17 @@ def _all_rows(scored: Scored, more: Rows) -> dict[str, Any]:
 # ---------------------------------------------------------------- learning α*
 
 
-def _learned(desk: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
+def _learned(context: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
     """The three models: what was chosen, their metrics, and their α for the test questions and for all questions."""
     if len(half.queries) < MIN_QUESTIONS:
         why = f"left out: {len(half.queries)} questions are too few to train on; {MIN_QUESTIONS} are needed"
         return {"left_out": dict.fromkeys(paper.LEARNED.values(), why), "test": list(range(len(half.queries)))}
-    material, test = _material(desk, scored, half)
+    material, test = _material(context, scored, half)
     models: dict[str, Any] = {}
     left_out, alphas, tested = {}, {}, {}
     for kind, fit in FITS.items():
         try:
-            fitted: Fitted = fit(material, desk.report)
+            fitted: Fitted = fit(material, context.report)
             alphas[kind] = cross_fitted(kind, half, fitted.chosen, material.embed)
         except MissingPartError as error:
             left_out[paper.LEARNED[kind]] = f"left out: {str(error).rstrip('.')}"
@@ -121,7 +121,7 @@ def _learned(desk: RunContext, scored: Scored, half: Half) -> dict[str, Any]:
     return {"models": models, "left_out": left_out, "alphas": alphas, "tested": tested, "test": test}
 
 
-def _material(desk: RunContext, scored: Scored, half: Half) -> tuple[Material, list[int]]:
+def _material(context: RunContext, scored: Scored, half: Half) -> tuple[Material, list[int]]:
     contender = scored.plan.contenders[0]
     tuning, held, validation = divided(half.queries, "70/15/15")
     embedder = next(
@@ -134,7 +134,7 @@ def _material(desk: RunContext, scored: Scored, half: Half) -> tuple[Material, l
         scored.view,
         half.taken(tuning),
         half.taken(held),
-        desk.services.embedder(embedder).embed_queries,
+        context.services.embedder(embedder).embed_queries,
         embedder,
         validation,
     )

@@ -17,7 +17,7 @@ import numpy as np
 from surefind.base.running import collecting
 from surefind.lab.bench.engine import OWNER, Scored
 from surefind.lab.bench.plan import Contender, on_layout
-from surefind.lab.study.desk import RunContext
+from surefind.lab.study.context import RunContext
 from surefind.lab.study.scores import best_of, summary
 from surefind.lab.study.stage import Before
 from surefind.lab.study.studies.agentic_kb import _setting as paper
@@ -29,27 +29,27 @@ _PRICED = 10
 """Documents, about, on which the share of the language model is measured."""
 
 
-def cuts(desk: RunContext, before: Before) -> list[Contender]:
+def cuts(context: RunContext, before: Before) -> list[Contender]:
     return [
-        desk.contender(on_layout(name, ranker), pipeline, layout_of(desk, name))
+        context.contender(on_layout(name, ranker), pipeline, layout_of(context, name))
         for name in LAYOUTS
         for ranker, pipeline in PIPELINES.items()
     ]
 
 
-def cut(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = desk.score(allowed, paper.KEY)
+def cut(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = context.score(allowed, paper.KEY)
     names = [contender.name for contender in scored.plan.contenders]
     rows = by_row(scored.scores, names)
     families = [query.family for query in scored.plan.exam.queries]
     groups = groups_of(families, rows)
-    best = desk.options.winner or _winner(rows)
+    best = context.options.winner or _winner(rows)
     return {
-        **summary(scored, desk.latency(scored)),
+        **summary(scored, context.latency(scored)),
         "groups": groups,
         "winner": best,
-        "chosen": bool(desk.options.winner),
-        "costs": _costs(desk, scored),
+        "chosen": bool(context.options.winner),
+        "costs": _costs(context, scored),
         "ids": [query.id for query in scored.plan.exam.queries],
         "ladder": {key: values.round(6).tolist() for key, values in rows[on_layout(best, DENSE)].items()},
     }
@@ -65,28 +65,28 @@ def _winner(rows: Mapping[str, Mapping[str, Any]]) -> str:
     return max(means, key=lambda name: means[name])
 
 
-def _costs(desk: RunContext, scored: Scored) -> dict[str, dict[str, float]]:
+def _costs(context: RunContext, scored: Scored) -> dict[str, dict[str, float]]:
     """Seconds and dollars for a document by the names of layouts, and the share of the language model in them."""
     costs = {}
     for contender in scored.plan.contenders:
         name, ranker = contender.name.rsplit(" | ", 1)
         if ranker == DENSE:
-            own = desk.bench.ingestion(contender) or 0.0
-            asked, dollars = _model_share(desk, contender)
+            own = context.bench.ingestion(contender) or 0.0
+            asked, dollars = _model_share(context, contender)
             costs[name] = {"seconds": own + asked, "model_seconds": asked, "dollars": dollars}
     return costs
 
 
-def _model_share(desk: RunContext, contender: Contender) -> tuple[float, float]:
+def _model_share(context: RunContext, contender: Contender) -> tuple[float, float]:
     """Seconds and dollars of the model for a document. The answers are cached, with what they took and cost."""
     layout = contender.layout
     if layout is None or not layout.asks_llm:
         return 0.0, 0.0
-    documents = desk.bench.reader(contender).documents(OWNER)
+    documents = context.bench.reader(contender).documents(OWNER)
     taken = documents[:: max(1, len(documents) // _PRICED)]
     with collecting() as collected:
         for document in taken:
-            layout.cut(document, desk.services)
+            layout.cut(document, context.services)
     return collected.waited / len(taken), collected.dollars / len(taken)
 
 
@@ -109,17 +109,17 @@ _ROWS = {
 ROWS = tuple(_ROWS)
 
 
-def links(desk: RunContext, before: Before) -> list[Contender]:
+def links(context: RunContext, before: Before) -> list[Contender]:
     return [
-        desk.contender(name, pipeline, layout_of(desk, layout) + (" + headings" if name == HEADED else ""))
+        context.contender(name, pipeline, layout_of(context, layout) + (" + headings" if name == HEADED else ""))
         for name, (pipeline, layout) in _ROWS.items()
     ]
 
 
-def link(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
-    scored = desk.score(allowed, paper.WIDE)
+def link(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+    scored = context.score(allowed, paper.WIDE)
     rows = by_row(scored.scores, [contender.name for contender in scored.plan.contenders])
-    summed = summary(scored, desk.latency(scored))
+    summed = summary(scored, context.latency(scored))
     graphs = [name for name in ROWS if name.startswith("Graph")]
     best = best_of(summed, graphs, "T1EM") or PHRASES
     return {

@@ -23,7 +23,7 @@ from surefind.lab.bench.plan import Contender
 from surefind.lab.exam.model import ExamQuery, clusters_of
 from surefind.lab.measure.statistics import compare_all, wilson
 from surefind.lab.measure.thresholds import MIN_QUESTIONS, chosen, thresholds
-from surefind.lab.study.desk import RunContext, sampled
+from surefind.lab.study.context import RunContext, sampled
 from surefind.lab.study.stage import Before, half_of
 from surefind.lab.study.studies.agentic_kb import _setting as paper
 from surefind.lab.study.studies.agentic_kb._fusion import fused, pipeline
@@ -43,28 +43,28 @@ _SEED = 42
 _MEASURES = (*paper.KEY, "T5EM")
 
 
-def contenders(desk: RunContext, before: Before) -> list[Contender]:
-    layout = layout_of(desk, winner(desk, before))
-    return [desk.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
+def contenders(context: RunContext, before: Before) -> list[Contender]:
+    layout = layout_of(context, winner(context, before))
+    return [context.contender(name, f"{pipeline(_FIXED)} >> {text}", layout) for name, text in _RERANKERS.items()]
 
 
-def measure(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def measure(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     contender = next((one for one in allowed if one.name == LLM), allowed[-1])
     plain = replace(contender, pipeline=replace(contender.pipeline, rerank=(), name=""))
-    scored = desk.score([plain], ["nDCG@10"])
-    half, alphas = _asked(scored, half_of(desk, scored), before, contender.name == STAND_IN)
+    scored = context.score([plain], ["nDCG@10"])
+    half, alphas = _asked(scored, half_of(context, scored), before, contender.name == STAND_IN)
     ranking = fused(half, alphas)
-    step = desk.bench.reranking(contender, scored.plan).run(
+    step = context.bench.reranking(contender, scored.plan).run(
         contender.pipeline.rerank[0],
         [Query(query.text, query.id) for query in half.queries],
         ranking,
         max(1, ranking.ids.shape[1]),
-        partial(desk.report, f"Reranking {contender.name}"),
+        partial(context.report, f"Reranking {contender.name}"),
     )
-    scorer = Scorer(desk, scored, half.queries, _MEASURES)
+    scorer = Scorer(context, scored, half.queries, _MEASURES)
     never, always = scorer.scores(step.before), scorer.scores(step.after)
     sure = confidence(ranking, [], "max")
-    price = _price(desk, contender)
+    price = _price(context, contender)
     rows = [_row(tau, sure >= tau, never, always, price) for tau in paper.THRESHOLDS]
     taken = np.where(sure >= paper.TAU, True, False)
     return {
@@ -98,9 +98,9 @@ def _asked(scored: Scored, half: Half, before: Before, sample: bool) -> tuple[Ha
     return half.taken(rows), alphas[rows]
 
 
-def _price(desk: RunContext, contender: Contender) -> tuple[float, float]:
+def _price(context: RunContext, contender: Contender) -> tuple[float, float]:
     """Median seconds and mean dollars to rerank a question."""
-    timing = desk.bench.latency(desk.plan([contender], ["nDCG@10"]))[0]
+    timing = context.bench.latency(context.plan([contender], ["nDCG@10"]))[0]
     stage = timing.stages[name_of(contender.pipeline.rerank[0])]
     return stage.p50 / 1000, stage.dollars or 0.0
 
@@ -145,13 +145,13 @@ MAX_TAGS = 15
 """Tags that are shown: those with the most documents."""
 
 
-def climb(desk: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
+def climb(context: RunContext, before: Before, allowed: Sequence[Contender]) -> dict[str, Any]:
     there = {step: before[stage] for step, stage in STEPS.items() if before.get(stage, {}).get("ladder")}
     ids = before["reranking"]["ids"]
     rows = {step: _scores(result, ids) for step, result in there.items()}
-    asked = {query.id: query for query in desk.exam.queries}
+    asked = {query.id: query for query in context.exam.queries}
     queries = [asked[query_id] for query_id in ids]
-    tags, counts = _tags(desk, queries)
+    tags, counts = _tags(context, queries)
     t1em = {step: {"T1EM": scores["T1EM"]} for step, scores in rows.items()}
     missing = {step: "left out: no model was trained" for step in STEPS if step not in rows}
     return {
@@ -176,9 +176,9 @@ def _scores(result: Any, ids: Sequence[str]) -> dict[str, Any]:
     return {key: np.array(values)[rows] for key, values in result["ladder"].items() if key in paper.KEY}
 
 
-def _tags(desk: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]], dict[str, int]]:
+def _tags(context: RunContext, queries: Sequence[ExamQuery]) -> tuple[dict[str, list[int]], dict[str, int]]:
     """The places of the questions about documents with each tag, and the number of documents of each tag."""
-    of_document = {document.id: _of(document.id, document.metadata) for document in desk.kb.documents(OWNER)}
+    of_document = {document.id: _of(document.id, document.metadata) for document in context.kb.documents(OWNER)}
     counts: dict[str, int] = {}
     for tags in of_document.values():
         for tag in tags:

@@ -22,7 +22,7 @@ from surefind.engine.search.pipeline import fold
 from surefind.lab.bench.engine import OWNER, Scored, SpanScores
 from surefind.lab.bench.plan import parse_measures
 from surefind.lab.exam.model import ExamQuery
-from surefind.lab.study.desk import RunContext
+from surefind.lab.study.context import RunContext
 from surefind.lab.study.stage import Before
 
 SETS = ("SF1H", "SF2H", "MF2H")
@@ -45,9 +45,11 @@ TAU, BETA = 0.95, 0.5
 class Scorer:
     """Computes gold-span measures of rankings on the layout of a stage's first contender."""
 
-    def __init__(self, desk: RunContext, scored: Scored, queries: Sequence[ExamQuery], measures: Sequence[str]) -> None:
+    def __init__(
+        self, context: RunContext, scored: Scored, queries: Sequence[ExamQuery], measures: Sequence[str]
+    ) -> None:
         documents = {
-            document.id: document.text for document in desk.bench.reader(scored.plan.contenders[0]).documents(OWNER)
+            document.id: document.text for document in context.bench.reader(scored.plan.contenders[0]).documents(OWNER)
         }
         plan = replace(scored.plan, exam=replace(scored.plan.exam, queries=tuple(queries)))
         self._view = scored.view
@@ -118,12 +120,12 @@ BOUNDED = {
 sections where a document cannot be cut."""
 
 
-def layout_of(desk: RunContext, name: str) -> str:
+def layout_of(context: RunContext, name: str) -> str:
     """A layout by its name, with the limits that the user chose."""
-    return BOUNDED.get(name, LAYOUTS[name]) if desk.options.limits == "surefind" else LAYOUTS[name]
+    return BOUNDED.get(name, LAYOUTS[name]) if context.options.limits == "surefind" else LAYOUTS[name]
 
 
-def winner(desk: RunContext, before: Before) -> str:
+def winner(context: RunContext, before: Before) -> str:
     """The name of the layout that later stages use: the one that the user chose, or the one with the best key measures;
     that of the paper's grid until they are measured."""
-    return desk.options.winner or str(before.get("chunking", {}).get("winner", BASE))
+    return context.options.winner or str(before.get("chunking", {}).get("winner", BASE))

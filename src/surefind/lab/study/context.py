@@ -1,4 +1,4 @@
-"""Desk: what a stage of a study works with: one collection, the options, and short ways to score and to time.
+"""What a stage of a study works with: one collection, the options, and short ways to score and to time.
 
 Opens the collections of a study: exams of the knowledge base, or BEIR folders, each with a sample of questions.
 """
@@ -81,7 +81,7 @@ class RunContext:
         self._fresh = fresh
 
     def on(self, exam: Exam) -> RunContext:
-        """The same desk with other questions."""
+        """The same context with other questions."""
         return RunContext(replace(self.collection, exam=exam), self.options, self.report, self._fresh)
 
     @cached_property

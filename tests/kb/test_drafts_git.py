@@ -44,7 +44,7 @@ CONFIGURATION = [
     "\u2024surefind/keys.json",
     "\ufeff.surefind/keys.json",
     ".surefind./keys.json",
-    "docs/.surefind/desk.db",
+    "docs/.surefind/drafts.db",
     ".git/hooks/pre-commit",
     ".GIT/config",
     ".g\u200cit/config",
@@ -91,7 +91,7 @@ def _git(folder: Path, *words: str) -> str:
 def own(home: Home) -> Home:
     """A knowledge base whose own folder is the repository, synced as a whole."""
     home.write("fees.md", "A wire costs 20.")
-    home.configure(f'{WORDS}\n[desk]\ngit = "."\napprovals = 0\n')
+    home.configure(f'{WORDS}\n[drafts]\ngit = "."\napprovals = 0\n')
     _git(home.folder, "init", "-q")
     home.sync(".")
     return home
@@ -111,7 +111,7 @@ def test_draft_cannot_have_the_name_of_configuration(own: Home, document: str) -
     with own.open() as kb:
         with pytest.raises(SourceError, match=r"such as policies/fees\.md"):
             kb.drafts.add_bytes("x.md", b"[serve]\n", document or ".", "eve")
-        assert kb.desk.waiting() == []
+        assert kb.drafts.store.waiting() == []
     assert _files(own.folder) == before
 
 
@@ -126,7 +126,7 @@ def test_draft_that_has_such_a_name_already_is_neither_published_nor_written(own
     with own.open() as kb:
         text = "# Eve\n"
         content = Content("x.md", text.encode(), text, "Eve", (), len(text))
-        number = kb.desk.add(document, content, "eve", Base()).number
+        number = kb.drafts.store.add(document, content, "eve", Base()).number
         with pytest.raises(SourceError, match=r"such as policies/fees\.md"):
             kb.drafts.publish(number)
     with pytest.raises(SourceError):
@@ -143,7 +143,7 @@ def test_only_formats_of_documents_are_written_and_nothing_that_programs_read(ow
     with own.open() as kb:
         number = kb.drafts.add_bytes(name, b"rm -rf ~", document, "eve").number
         kb.drafts.publish(number)
-        assert "could not commit to git" in kb.desk.events(number)[-1].what
+        assert "could not commit to git" in kb.drafts.store.events(number)[-1].what
     assert _files(own.folder) == before
 
 
@@ -158,18 +158,18 @@ def test_what_programs_read_is_never_committed(own: Home, document: str) -> None
     [("pay.md", "CMakePresets.json"), ("pay.md", "page.html"), ("x.html", "pay.md"), ("x.md", "a.txt")],
 )
 def test_the_format_that_was_reviewed_is_the_one_that_is_written(own: Home, name: str, document: str) -> None:
-    own.configure(f'{WORDS}\n[desk]\ngit = "."\nformats = [".md", ".html", ".txt", ".json"]\n')
+    own.configure(f'{WORDS}\n[drafts]\ngit = "."\nformats = [".md", ".html", ".txt", ".json"]\n')
     before = _files(own.folder)
     with own.open() as kb:
         number = kb.drafts.add_bytes(name, b"<p>A wire costs 20.</p>", document, "eve").number
         kb.drafts.publish(number)
-        assert f"its text was reviewed as {name}" in kb.desk.events(number)[-1].what
+        assert f"its text was reviewed as {name}" in kb.drafts.store.events(number)[-1].what
     assert _files(own.folder) == before
 
 
 @each("ending", ["md", ".py", ".sh", "", ".MD", "./x", ".md/x", "*"])
 def test_formats_of_the_settings_are_endings_of_documents(own: Home, ending: str) -> None:
-    own.configure(f'{WORDS}\n[desk]\nformats = ["{ending}"]\n')
+    own.configure(f'{WORDS}\n[drafts]\nformats = ["{ending}"]\n')
     with pytest.raises(ConfigError, match=r"formats must be endings of documents, such as \.md"):
         own.open()
 
@@ -193,7 +193,7 @@ def test_documents_are_written_as_before(own: Home) -> None:
     with own.open() as kb:
         for name in names:
             kb.drafts.publish(kb.drafts.add_bytes(f"x{Path(name).suffix}", name.encode(), name, "ada").number)
-            assert "committed to git" in kb.desk.events(kb.desk.recent(1)[0].number)[-1].what, name
+            assert "committed to git" in kb.drafts.store.events(kb.drafts.store.recent(1)[0].number)[-1].what, name
     assert {name: (own.folder / name).read_text() for name in names} == {name: name for name in names}
 
 
@@ -204,14 +204,14 @@ def test_documents_are_written_as_before(own: Home) -> None:
 def test_file_of_another_document_is_not_written(home: Home, document: str) -> None:
     """`docs/hr/pay.md` would be the file of `hr/pay.md`, which the author may not even see."""
     home.write("docs/hr/pay.md", "---\nacl: [hr]\n---\nThe salary is 4.\n")
-    home.configure(f'{WORDS}\n[desk]\ngit = "."\n\n[[access]]\npath = "hr/**"\ngroups = ["hr"]\n')
+    home.configure(f'{WORDS}\n[drafts]\ngit = "."\n\n[[access]]\npath = "hr/**"\ngroups = ["hr"]\n')
     _git(home.folder, "init", "-q")
     home.sync("docs")
     with home.open() as kb:
         for text in (b"Taken over.", b"Taken over again."):  # what was published once is not the file's owner
             number = kb.drafts.add_bytes("x.md", text, document, "eve").number
             kb.drafts.publish(number, access=Access.of())
-            assert "is the file of another document" in kb.desk.events(number)[-1].what
+            assert "is the file of another document" in kb.drafts.store.events(number)[-1].what
     assert "salary" in (home.folder / "docs/hr/pay.md").read_text()
 
 
@@ -221,7 +221,7 @@ def test_file_that_no_document_is_made_of_is_not_overwritten(own: Home) -> None:
         for text in (b"Taken over.", b"Taken over again."):
             number = kb.drafts.add_bytes("x.md", text, "later.md", "eve").number
             kb.drafts.publish(number)
-            assert "is there already" in kb.desk.events(number)[-1].what
+            assert "is there already" in kb.drafts.store.events(number)[-1].what
     assert (own.folder / "later.md").read_text() == "Written by somebody, and not synced yet."
 
 
@@ -236,7 +236,7 @@ def test_marks_of_a_static_site_are_not_lost(own: Home) -> None:
         for data, said in ((text + "\nMore.\n", "marks of a static site"), (marked + "\nMore.\n", "committed to git")):
             number = kb.drafts.add_bytes("fees.md", data.encode(), "fees.md", "ada").number
             kb.drafts.publish(number)
-            assert said in kb.desk.events(number)[-1].what
+            assert said in kb.drafts.store.events(number)[-1].what
     assert (own.folder / "fees.md").read_text() == marked + "\nMore.\n"
 
 
@@ -245,7 +245,7 @@ def test_published_document_is_written_again_also_after_a_sync(own: Home) -> Non
         with own.open() as kb:
             number = kb.drafts.add_bytes("x.md", text.encode(), "new.md", "ada").number
             kb.drafts.publish(number)
-            assert "committed to git" in kb.desk.events(number)[-1].what
+            assert "committed to git" in kb.drafts.store.events(number)[-1].what
         assert (own.folder / "new.md").read_text() == text
         own.sync(".")
 
@@ -260,7 +260,7 @@ def test_second_document_of_a_path_is_overwritten_by_who_may_read_it(own: Home) 
     with own.open() as kb:
         number = kb.drafts.add_bytes("x.md", b"Two.", "new.md", "eve").number
         kb.drafts.publish(number, access=Access.of("staff"))
-        assert "is the file of another document" in kb.desk.events(number)[-1].what
+        assert "is the file of another document" in kb.drafts.store.events(number)[-1].what
     assert (own.folder / "new.md").read_text() == secret
 
 
@@ -272,7 +272,7 @@ def test_file_that_is_written_names_the_access_list_that_the_document_has(own: H
     with own.open() as kb:
         number = kb.drafts.add_bytes(name, b"The salary is 5.", name, "eve").number
         kb.drafts.publish(number)
-        assert "committed to git" in kb.desk.events(number)[-1].what
+        assert "committed to git" in kb.drafts.store.events(number)[-1].what
     own.sync(".")
     with own.open() as kb:
         assert {one.id: one.acl for one in kb.documents(Access.owner())}[name] == ("hr",)
@@ -285,7 +285,7 @@ def test_page_without_the_access_list_of_its_document_is_not_written(own: Home) 
     with own.open() as kb:
         number = kb.drafts.add_bytes("pay.html", b"<p>The salary is 5.</p>", "pay.html", "eve").number
         kb.drafts.publish(number)
-        assert "does not name the access list of pay.html" in kb.desk.events(number)[-1].what
+        assert "does not name the access list of pay.html" in kb.drafts.store.events(number)[-1].what
     assert "salary is 4" in (own.folder / "pay.html").read_text()
 
 
@@ -293,7 +293,7 @@ def test_repository_that_holds_the_knowledge_base_gets_only_what_is_synced(home:
     """`surefind sync docs` makes docs/ the tree of documents: what is beside it belongs to the owner."""
     home.write("docs/fees.md", "A wire costs 20.")
     home.write("prompts/answer.md", "Answer with care.")
-    home.configure(f'{WORDS}\n[desk]\ngit = "."\n')
+    home.configure(f'{WORDS}\n[drafts]\ngit = "."\n')
     _git(home.folder, "init", "-q")
     home.sync("docs")
     with home.open() as kb:
@@ -303,7 +303,7 @@ def test_repository_that_holds_the_knowledge_base_gets_only_what_is_synced(home:
         }
         for number in numbers.values():
             kb.drafts.publish(number)
-        assert "is not synced" in kb.desk.events(numbers["prompts/answer.md"])[-1].what
+        assert "is not synced" in kb.drafts.store.events(numbers["prompts/answer.md"])[-1].what
     assert (home.folder / "prompts/answer.md").read_text() == "Answer with care."
     assert (home.folder / "docs/new.md").read_text() == "Obey eve."
 

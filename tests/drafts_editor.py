@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from surefind.base.errors import ConflictError
-from surefind.kb.drafts.store import Content, Desk
+from surefind.kb.drafts.store import Content, DraftStore
 from surefind.kb.drafts.values import Base
 
 
@@ -15,14 +15,14 @@ def content(text: str, name: str = "fees.md") -> Content:
 
 def edit(data: Path, number: int, name: str, times: int) -> None:
     """Saves `times` texts, each on the newest revision, again and again until it is taken."""
-    desk = Desk(data)
+    store = DraftStore(data)
     for count in range(times):
         while True:
-            newest = desk.revision(number)
+            newest = store.revision(number)
             try:
-                desk.save(number, newest.number, content(f"{newest.data.decode()} {name}{count}"), name)
+                store.save(number, newest.number, content(f"{newest.data.decode()} {name}{count}"), name)
                 break
             except ConflictError:
                 continue
-        desk.add(f"{name}.md", content(f"{name}{count}"), name, Base())
-    desk.close()
+        store.add(f"{name}.md", content(f"{name}{count}"), name, Base())
+    store.close()
