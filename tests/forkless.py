@@ -16,7 +16,7 @@ from typing import Any
 from unittest import mock
 
 from surefind import KnowledgeBase
-from surefind.doors.auth.caller import Caller
+from surefind.base.access import Caller
 from surefind.doors.cli import search as opening
 from surefind.doors.http.jobs import Jobs
 from surefind.doors.http.metrics import Metrics

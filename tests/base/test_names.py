@@ -17,8 +17,8 @@ from helpers import WORDS, Home
 from http_helpers import Served, serving
 from identity_provider import Provider
 from surefind import Access, KnowledgeBase
+from surefind.base.access import Caller
 from surefind.base.errors import ConfigError, UsageError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.auth.gatekeeper import Gatekeeper
 from surefind.doors.auth.keys import Keys
 from surefind.doors.http.jobs import Job, Jobs

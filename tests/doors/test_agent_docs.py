@@ -28,8 +28,7 @@ pytest.importorskip("mcp")
 from mcp import Client, StdioServerParameters
 
 from helpers import EXAMPLE, Home
-from surefind.base.access import Access
-from surefind.doors.auth.caller import Caller
+from surefind.base.access import Access, Caller
 
 PAGE = (Path(__file__).parents[2] / "docs" / "agents.md").read_text(encoding="utf-8")
 FOLDER = "/home/ada/kb"

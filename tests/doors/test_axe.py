@@ -16,7 +16,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, serving
-from surefind.base.access import Access
+from surefind.base.access import Caller
 from surefind.doors.server import PAGES
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.judging import Judging
@@ -81,7 +81,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
         assert ran.code == 0, (words, ran.err)
     ExamStore(home.folder / ".surefind" / "exams").candidates("open").collect(["cutoff of wire3"], "test")
     with home.open() as kb:
-        Judging(kb, "open", "ada", Access.public()).make_pool(["words", "counts"])
+        Judging(kb, "open", Caller("ada", frozenset(), frozenset())).make_pool(["words", "counts"])
         draft = kb.drafts.add_bytes("guide.md", GUIDE.replace("first", "the first").encode(), author="ada")
         kb.drafts.review(draft.number, author="ada")
     return home

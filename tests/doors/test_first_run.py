@@ -17,8 +17,7 @@ from helpers import Home
 from http_helpers import SETTINGS, Served, a_bank, serving
 from surefind.base.errors import ForbiddenError, UsageError
 from surefind.doors.auth import keys
-from surefind.doors.auth.caller import UnwritableError
-from surefind.doors.auth.keys import LASTS, FirstKey, Keys
+from surefind.doors.auth.keys import LASTS, FirstKey, Keys, UnwritableError
 from surefind.doors.server import create_app
 from web_helpers import accessible, browsing, fits, needs_browser, visiting
 

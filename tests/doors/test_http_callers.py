@@ -22,12 +22,11 @@ from helpers import Home
 from http_helpers import SETTINGS, Rights, Served, a_bank, serving
 from identity_provider import Provider
 from report_helpers import row, save_report
-from surefind.base.access import SCOPES, Scope
+from surefind.base.access import SCOPES, Caller, Scope
 from surefind.base.disk.sealed import read_sealed, write_sealed
 from surefind.base.errors import ConfigError, StoreError, UsageError
-from surefind.doors.auth.caller import Caller, NotAuthenticatedError
 from surefind.doors.auth.gatekeeper import Gatekeeper, Tokens, TooManyError
-from surefind.doors.auth.keys import Keys
+from surefind.doors.auth.keys import Keys, NotAuthenticatedError
 from surefind.doors.http.turns import Rate, TooOftenError
 from surefind.kb.settings.serve import Oidc, serve_settings
 from surefind.lab.bench.report import CorpusFacts

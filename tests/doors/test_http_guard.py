@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from cases import each
+from surefind.base.access import Caller
 from surefind.base.errors import StoreError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.guard import Guard
 from surefind.doors.http.metrics import Metrics
 from surefind.doors.http.turns import give_back_soon

@@ -12,7 +12,7 @@ import pytest
 
 from exam_helpers import surefind
 from helpers import WORDS, Home
-from surefind.doors.auth.caller import Caller
+from surefind.base.access import Caller
 from surefind.doors.http.jobs import Job, job_data
 from test_http_access import Bank, serving
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from surefind.base.access import Caller
 from surefind.base.errors import NotFoundError, UsageError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http import jobs
 from surefind.doors.http.jobs import Job, Jobs
 from surefind.doors.http.metrics import Metrics

@@ -31,10 +31,9 @@ from mcp_types import CallToolResult
 
 from exam_helpers import surefind
 from helpers import WORDS, Home
-from surefind.base.access import Access
+from surefind.base.access import Access, Caller, scopes_of
 from surefind.base.text.words import count_tokens
 from surefind.base.types import Hit, SearchResult, in_words
-from surefind.doors.auth.caller import Caller, scopes_of
 from surefind.doors.mcp.answers import PAGE, page_of, pages
 from surefind.doors.mcp.search import NOTHING, trust
 from surefind.doors.mcp.server import http_app, make_server

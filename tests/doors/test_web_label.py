@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from helpers import Home
 from http_helpers import Rights, Served, a_bank, serving
-from surefind.base.access import Access
+from surefind.base.access import Access, Caller
 from surefind.lab.exam.judging import Judging, in_words, judge_name
 from surefind.lab.exam.labels import Labels, agreement
 from surefind.lab.exam.questions import Questions
@@ -33,7 +33,7 @@ def bank(tmp_path_factory: pytest.TempPathFactory) -> Home:
     exams = ExamStore(home.folder / ".surefind" / "exams")
     exams.candidates("asked").collect(QUESTIONS, "test")
     with home.open() as kb:
-        Judging(kb, "asked", "owner", Access.of("hr")).make_pool(["words", "counts"], size=4)
+        Judging(kb, "asked", Caller("owner", frozenset(), frozenset({"hr"}))).make_pool(["words", "counts"], size=4)
     return home
 
 
@@ -139,7 +139,7 @@ def test_a_passage_from_outside_the_pool_is_added_on_the_page(tmp_path_factory: 
     exams = ExamStore(home.folder / ".surefind" / "exams")
     exams.candidates("asked").collect(QUESTIONS[:1], "test")
     with home.open() as kb:
-        Judging(kb, "asked", "owner", Access.public()).make_pool(["words", "counts"], size=2)
+        Judging(kb, "asked", Caller("owner", frozenset(), frozenset())).make_pool(["words", "counts"], size=2)
         pooled = {passage.document for passage in exams.labels("asked").pool()[0].passages}
         other = next(one for one in kb.documents(Access.public()) if one.id not in pooled and len(one.text) > 20)
     with serving(home.folder) as server, server.client() as http:

@@ -14,9 +14,9 @@ from cases import each
 from exam_helpers import surefind
 from helpers import Home
 from surefind import Access
+from surefind.base.access import Caller
 from surefind.base.errors import NotFoundError, SourceError, UsageError
 from surefind.base.names import document_name, look_alikes, one_spelling
-from surefind.doors.auth.caller import Caller
 from surefind.doors.mcp.drafts import ProposeArguments, propose
 from surefind.doors.mcp.search import ReadArguments, read
 from surefind.kb.drafts.store import Content

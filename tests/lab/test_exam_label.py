@@ -9,7 +9,7 @@ import pytest
 from exam_helpers import surefind
 from helpers import Home
 from study_helpers import THINGS
-from surefind.base.access import Access
+from surefind.base.access import Access, Caller
 from surefind.base.errors import ExamError, UsageError
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.judging import LEADING, Asking, Judging, leading
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 def session(kb: KnowledgeBase, judge: str) -> Judging:
     """One judge's session; the first one pools."""
-    made = Judging(kb, "gold", judge, Access.public())
+    made = Judging(kb, "gold", Caller(judge, frozenset(), frozenset()))
     made.make_pool(PAIR)
     return made
 
@@ -130,7 +130,7 @@ def test_labels_without_an_order_have_one_grade(folder: Path) -> None:
 
 def test_a_passage_from_outside_the_pool_is_gold(folder: Path) -> None:
     with Home(folder).open() as kb:
-        made = Judging(kb, "gold", "ann", Access.public())
+        made = Judging(kb, "gold", Caller("ann", frozenset(), frozenset()))
         made.make_pool(PAIR, size=2)
         before = [passage.document for passage in made.passages(0)]
         missing = next(f"{thing}.md" for thing in THINGS if f"{thing}.md" not in before)
@@ -140,7 +140,8 @@ def test_a_passage_from_outside_the_pool_is_gold(folder: Path) -> None:
         assert exam is not None and made.from_outside == (1, 1)
         added = next(judgment for judgment in exam.queries[0].judgments if judgment.document == missing)
         assert added.quote == words and added.grade == 3
-        later = Judging(kb, "gold", "bob", Access.public()).passages(0)  # a later judge sees it, after the others
+        bob = Caller("bob", frozenset(), frozenset())
+        later = Judging(kb, "gold", bob).passages(0)  # a later judge sees it, after the others
         assert later[-1].text == words and sorted(p.document for p in later[:-1]) == sorted(before)
 
 
@@ -165,9 +166,9 @@ def test_nobody_adds_a_document_they_may_not_read(folder: Path) -> None:
         made = session(kb, "ann")
         with pytest.raises(ExamError, match="there is no document"):
             made.outside("secret.md", "The hushword is quagga.")
-        found = Judging(kb, "gold", "cat", Access.of("hr"))
+        found = Judging(kb, "gold", Caller("cat", frozenset(), frozenset({"hr"})))
         assert found.add(0, found.outside("secret.md", "The hushword is quagga.")) == len(found.pool[0].passages)
-        seen = Judging(kb, "gold", "bob", Access.public())
+        seen = Judging(kb, "gold", Caller("bob", frozenset(), frozenset()))
         assert len(seen.pool) == len(found.pool) - 1  # a question with a passage that Bob may not read
 
 

@@ -6,6 +6,8 @@
 
 Every search, score and passage call takes an `Access`, without a default: a forgotten `Access` raises an error instead
 of returning somebody else's documents. A backend resolves it once per generation, to a mask or its own expression.
+
+A `Caller` has a name and scopes as well: what they may do with drafts, jobs, exams and settings.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from functools import cached_property
 from typing import Literal, get_args
 
 from surefind.base.disk.wildcards import Wildcards
-from surefind.base.errors import UsageError
+from surefind.base.errors import ForbiddenError, UsageError
 
 Scope = Literal["read", "write", "review", "admin"]
 """read: search and read; write: upload drafts, give feedback; review: publish drafts, run benchmarks; admin: all."""
@@ -123,6 +125,40 @@ class Access:
             f"{condition.key}{condition.operator}{','.join(condition.values)}" for condition in self.where
         )
         return f"{named} ({filters})" if filters else named
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Whoever searches, writes or judges: their name, what they may do (scopes) and which documents they may read
+    (groups)."""
+
+    name: str
+    scopes: frozenset[Scope]
+    groups: frozenset[str]
+
+    def may(self, scope: Scope) -> bool:
+        """Returns whether the caller has a scope, or one that includes it."""
+        return any(held in self.scopes for held in SCOPES[SCOPES.index(scope) :])
+
+    def require(self, scope: Scope) -> None:
+        """Raises `ForbiddenError` if the caller lacks a scope."""
+        if not self.may(scope):
+            raise ForbiddenError(
+                f"This needs the scope {scope!r}, and the caller has {', '.join(sorted(self.scopes))}."
+            )
+
+    def access(self, where: Iterable[str] = ()) -> Access:
+        """Returns what the caller may read, with these filters."""
+        return Access.of(*self.groups, where=where)
+
+
+def scopes_of(names: Iterable[str]) -> frozenset[Scope]:
+    """Returns scopes by name. Raises `UsageError` for an unknown one."""
+    given = list(names)
+    wrong = [name for name in given if name not in SCOPES]
+    if wrong:
+        raise UsageError(f"There is no scope {wrong[0]!r}. Choices: {', '.join(SCOPES)}.")
+    return frozenset(scope for scope in SCOPES if scope in given)
 
 
 @dataclass(frozen=True)

@@ -150,10 +150,11 @@ def study(task: JobContext, study: str, exam: str | None = None) -> None:
 
 def pool(task: JobContext, exam: str, judge: str) -> None:
     """Collects the passages that judges of an exam will see."""
+    from surefind.base.access import Caller
     from surefind.lab.exam.judging import Judging
 
     with growing_lock(task.kb.data, exam):
-        session = Judging(task.kb, exam, judge, task.access)
+        session = Judging(task.kb, exam, Caller(judge, frozenset(), task.access.groups))
         session.make_pool(report=task.report)
     task.give({"name": exam, "judge": judge, "questions": len(session.pool)})
 

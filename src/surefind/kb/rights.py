@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, TypeVar
 
-from surefind.base.access import EVERYTHING, PUBLIC, Access, AccessList, access_lists
+from surefind.base.access import EVERYTHING, PUBLIC, Access, AccessList, Caller, access_lists
 from surefind.base.errors import ForbiddenError, NotFoundError, StoreError, UsageError
 from surefind.base.types import Chunk, Document
 from surefind.engine.search.reader import Searcher
@@ -96,38 +96,29 @@ def decisions(base: KnowledgeBase) -> list[Decision]:
 T = TypeVar("T")
 
 
-class Person(Protocol):
-    """Whoever works with drafts: their name, what they may do and what they may read."""
-
-    @property
-    def name(self) -> str: ...
-    def may(self, scope: Literal["review"]) -> bool: ...
-    def access(self) -> Access: ...
-
-
 Action = Literal["submit", "approve", "return", "rebase", "discard"]
 """What can be done with a draft, beside saving and publishing it."""
 
 
-def sees(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
+def sees(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
     """Returns whether a caller may see a draft: its authors and reviewers, if they may see its newest revision."""
     known = caller.may("review") or caller.name in kb.drafts.store.authors(draft.number)
     return known and sees_revision(kb, caller, draft.number)
 
 
-def sees_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> bool:
+def sees_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int | None = None) -> bool:
     """Returns whether a caller wrote a revision of a draft, by default the newest, or may read it."""
     wrote = kb.drafts.store.signed(number, revision)[0] == caller.name
     return wrote or kb.drafts.may_read(number, caller.access(), revision)
 
 
-def reviews(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
+def reviews(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
     """Returns whether a caller may review a draft, if somebody else wrote it. Publishing it replaces the document, so
     they must be able to read that, too."""
     return caller.may("review") and kb.drafts.may_read(draft.number, caller.access())
 
 
-def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
+def seen(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
     """Returns a draft. Raises `NotFoundError` if there is none, or the caller may not see it."""
     missing = NotFoundError(f"There is no draft {number} among those you may see.")
     try:
@@ -139,27 +130,27 @@ def seen(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
     return draft
 
 
-def seen_revision(kb: KnowledgeBase, caller: Person, number: int, revision: int | None = None) -> Revision:
+def seen_revision(kb: KnowledgeBase, caller: Caller, number: int, revision: int | None = None) -> Revision:
     """Returns a revision of a draft, by default the newest. Raises `NotFoundError` if the caller may not see it. The
     revision that was read is checked, after it was read: rights may change meanwhile."""
-    found_revision = kb.drafts.store.revision(number, revision)
-    if not sees_revision(kb, caller, number, found_revision.number):
+    revised = kb.drafts.store.revision(number, revision)
+    if not sees_revision(kb, caller, number, revised.number):
         raise NotFoundError(f"There is no such revision of draft {number} among those you may see.")
-    return found_revision
+    return revised
 
 
-def seen_chunks(kb: KnowledgeBase, caller: Person, number: int) -> list[Chunk]:
+def seen_chunks(kb: KnowledgeBase, caller: Caller, number: int) -> list[Chunk]:
     """Returns the chunks that the newest revision of a draft will have. Raises `NotFoundError` if the caller may not
     see that revision when they are made."""
     return _made_of_seen(kb, caller, number, kb.drafts.chunks_of)
 
 
-def seen_document(kb: KnowledgeBase, caller: Person, number: int) -> Document:
+def seen_document(kb: KnowledgeBase, caller: Caller, number: int) -> Document:
     """Returns the document that the newest revision of a draft will be, under the same conditions."""
     return _made_of_seen(kb, caller, number, kb.drafts.document_of)
 
 
-def _made_of_seen(kb: KnowledgeBase, caller: Person, number: int, make: Callable[[str, bytes, str, bool], T]) -> T:
+def _made_of_seen(kb: KnowledgeBase, caller: Caller, number: int, make: Callable[[str, bytes, str, bool], T]) -> T:
     current = seen_revision(kb, caller, number)
     made = make(current.name, current.data, kb.drafts.store.get(number).document, kb.drafts.store.keeps(number))
     if not sees_revision(kb, caller, number, current.number):
@@ -167,26 +158,22 @@ def _made_of_seen(kb: KnowledgeBase, caller: Person, number: int, make: Callable
     return made
 
 
-def seen_comments(kb: KnowledgeBase, caller: Person, number: int) -> list[Comment]:
+def seen_comments(kb: KnowledgeBase, caller: Caller, number: int) -> list[Comment]:
     """Returns the comments on the revisions of a draft that the caller may see: comments quote what they are about."""
-    said = comments(kb.drafts.store, number)
-    known = {
-        number_said
-        for number_said in {comment_said.revision for comment_said in said}
-        if sees_revision(kb, caller, number, number_said)
-    }
-    return [comment_said for comment_said in said if comment_said.revision in known]
+    every = comments(kb.drafts.store, number)
+    seen = {revision for revision in {c.revision for c in every} if sees_revision(kb, caller, number, revision)}
+    return [comment for comment in every if comment.revision in seen]
 
 
-def seen_comment(kb: KnowledgeBase, caller: Person, number: int, which: int) -> Comment:
+def seen_comment(kb: KnowledgeBase, caller: Caller, number: int, which: int) -> Comment:
     """Returns a comment on a draft. Raises `NotFoundError` if there is none, or the caller may not see its revision."""
-    comment = next((one for one in seen_comments(kb, caller, number) if one.number == which), None)
+    comment = next((c for c in seen_comments(kb, caller, number) if c.number == which), None)
     if comment is None:
         raise NotFoundError(f"Draft {number} has no comment {which} among those you may see.")
     return comment
 
 
-def reviewed(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
+def reviewed(kb: KnowledgeBase, caller: Caller, number: int) -> Draft:
     """Returns a draft that the caller may review. Raises an error if they may not."""
     draft = seen(kb, caller, number)
     if not reviews(kb, caller, draft):
@@ -194,12 +181,12 @@ def reviewed(kb: KnowledgeBase, caller: Person, number: int) -> Draft:
     return draft
 
 
-def published_text(kb: KnowledgeBase, caller: Person, document: str) -> str:
+def published_text(kb: KnowledgeBase, caller: Caller, document: str) -> str:
     """Returns what a document says now; empty if the caller may not read it."""
     return kb.drafts.published_text(document, caller.access())
 
 
-def known_text(kb: KnowledgeBase, caller: Person, revision: Revision) -> str:
+def known_text(kb: KnowledgeBase, caller: Caller, revision: Revision) -> str:
     """Returns the text of a revision. It has the metadata and the access list of its document, so an author who may not
     read it gets the file alone."""
     if kb.drafts.may_read(revision.draft, caller.access(), revision.number):
@@ -208,7 +195,7 @@ def known_text(kb: KnowledgeBase, caller: Person, revision: Revision) -> str:
 
 
 def compared(
-    kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Person, draft: Draft, revision: Revision
+    kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Caller, draft: Draft, revision: Revision
 ) -> tuple[str, str]:
     """Returns what a document says now and what a revision says, as far as the caller may know. A published draft is
     compared with what it replaced."""
@@ -217,7 +204,7 @@ def compared(
     return before, known_text(kb, caller, revision)
 
 
-def _replaced(kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Person, draft: Draft) -> str:
+def _replaced(kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Caller, draft: Draft) -> str:
     """Returns what a published draft replaced; empty if the caller may not read it, or if it is not kept any more, so
     that nobody knows who may."""
     base = kb.drafts.store.base(draft.number)
@@ -230,12 +217,12 @@ def _replaced(kb: KnowledgeBase, reader: Callable[[], Searcher], caller: Person,
     return base.text
 
 
-def lines_to_comment(kb: KnowledgeBase, caller: Person, draft: Draft, revision: int) -> int:
+def lines_to_comment(kb: KnowledgeBase, caller: Caller, draft: Draft, revision: int) -> int:
     """Returns how many lines of a revision a caller may comment on: those of the text that they see."""
     return len(known_text(kb, caller, seen_revision(kb, caller, draft.number, revision)).splitlines())
 
 
-def outdated(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
+def outdated(kb: KnowledgeBase, caller: Caller, draft: Draft) -> bool:
     """Returns whether another version of the document was published since the draft was made. A caller who may not read
     the document does not learn it."""
     if not kb.drafts.may_read(draft.number, caller.access()):
@@ -243,7 +230,7 @@ def outdated(kb: KnowledgeBase, caller: Person, draft: Draft) -> bool:
     return kb.drafts.store.base(draft.number).text != kb.drafts.published_text(draft.document, caller.access())
 
 
-def act(kb: KnowledgeBase, caller: Person, number: int, action: Action, revision: int = 0) -> Draft:
+def act(kb: KnowledgeBase, caller: Caller, number: int, action: Action, revision: int = 0) -> Draft:
     """Submits a draft, approves it, hands it back, puts it on the newer version or discards it. `revision` is the one
     that the caller read and approves."""
     check = reviewed if action in ("approve", "return") else seen

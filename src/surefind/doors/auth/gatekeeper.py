@@ -15,16 +15,16 @@ the whole subject: `oidc:login.example.com#ada`.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from surefind.base.access import SCOPES, Scope, checked_name
+from surefind.base.access import EVERYTHING, SCOPES, Caller, Scope, checked_name
 from surefind.base.errors import ConfigError, UsageError
 from surefind.base.running import BoundedCache
-from surefind.doors.auth.caller import ANYONE, TOKEN, Caller, NotAuthenticatedError, claimed_groups
-from surefind.doors.auth.keys import Keys
+from surefind.doors.auth.keys import ANYONE, TOKEN, Keys, NotAuthenticatedError
 from surefind.kb.settings.serve import Oidc
 
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -206,3 +206,14 @@ class Gatekeeper:
             self._failures.put(address, [*recent[-_FAILURES:], now])
         if len(recent) >= _FAILURES:
             raise TooManyError("Too many wrong keys came from this address. Try again in a minute.")
+
+
+def claimed_groups(names: Iterable[object]) -> frozenset[str]:
+    """Returns the groups that a token names. `*` means every document here and a plain name elsewhere, so a token never
+    gives it. What cannot be the name of a group is in no access list either, and is left out."""
+    groups = set()
+    for name in names:
+        if isinstance(name, str | int) and not isinstance(name, bool):
+            with contextlib.suppress(UsageError):
+                groups.add(checked_name(str(name)))
+    return frozenset(groups - {EVERYTHING})

@@ -25,12 +25,30 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from surefind.base.access import EVERYTHING, checked_name
+from surefind.base.access import EVERYTHING, Caller, checked_name, scopes_of
 from surefind.base.disk.sealed import private_folder, read_sealed, write_sealed
-from surefind.base.errors import ForbiddenError, StoreError, UsageError
-from surefind.doors.auth.caller import TOKEN, Caller, NotAuthenticatedError, UnwritableError, scopes_of
+from surefind.base.errors import ForbiddenError, StoreError, SurefindError, UsageError
 from surefind.engine.store.database import file_version
 from surefind.engine.store.lock import keys_lock
+
+ANYONE = "anyone on this machine"
+"""The name of all callers of an open server."""
+TOKEN = "oidc:"
+"""How the names of callers with a token begin. No key may have such a name: it says whose drafts and jobs these are."""
+
+
+class NotAuthenticatedError(SurefindError):
+    """The caller did not prove who it is."""
+
+
+class UnwritableError(SurefindError):
+    """What a caller needs cannot be written to `.surefind`."""
+
+    def __init__(self, what: str, error: OSError) -> None:
+        super().__init__(
+            f"{what}: the server cannot write to the folder .surefind ({error.strerror}). Tell whoever runs it."
+        )
+
 
 FILE = "keys.json"
 _FORMAT = 1

@@ -23,7 +23,7 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from surefind.base.disk.sealed import private_folder, write_file
 from surefind.base.running import started
-from surefind.doors.auth.caller import UnwritableError
+from surefind.doors.auth.keys import UnwritableError
 
 COOKIE = "surefind_session"
 LASTS = 12 * 3600

@@ -86,8 +86,7 @@ def mcp(
     An agent client starts this command itself and talks to it on stdin and stdout; `surefind help agents` shows the
     settings of common clients. Everybody who can reach the server reads what the groups of --as may read.
     """
-    from surefind.base.access import checked_name
-    from surefind.doors.auth.caller import Caller, scopes_of
+    from surefind.base.access import Caller, checked_name, scopes_of
     from surefind.kb import KnowledgeBase
 
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from surefind.doors.auth.caller import Caller
+from surefind.base.access import Caller
 from surefind.doors.http.drafting import publish
 from surefind.doors.http.service import Heavy, Service
 

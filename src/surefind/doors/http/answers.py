@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
+from surefind.base.access import Caller
 from surefind.base.redact import without_addresses
 from surefind.base.types import SearchResult
-from surefind.doors.auth.caller import Caller
 
 _INSIDE = ("trace", "note", "pipeline", "model", "confidence_from")
 """The parts of an answer that say how it was made. Specs and errors name servers and folders."""

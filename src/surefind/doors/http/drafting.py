@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from surefind.base.access import Caller
 from surefind.base.errors import (
     ConflictError,
     ExamError,
@@ -24,7 +25,6 @@ from surefind.base.errors import (
     SurefindError,
 )
 from surefind.base.types import Chunk
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.jobs import Job
 from surefind.doors.http.service import Service
 from surefind.engine.store.versions import Version

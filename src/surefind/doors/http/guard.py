@@ -23,7 +23,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from surefind.base import access
 from surefind.base.errors import SurefindError
-from surefind.doors.auth import caller as auth
 from surefind.doors.http.metrics import Metrics
 from surefind.doors.http.problems import CALLED_QUERY, CLOSED, LOG, OTHER_NAMES, problem, surefind_problem
 from surefind.doors.http.turns import ClosedRequestError, LongRequests, Turns, give_back_soon
@@ -59,10 +58,10 @@ _DATA = re.compile(r"/(v1|mcp|metrics|healthz|readyz|openapi\.json|static)(/|$)"
 """Routes that are not pages: their errors are JSON whatever a caller accepts."""
 _UNASKED = (404, 405, 422)
 """Errors of requests for which no route asked who calls."""
-Present = Callable[[dict[str, Any], str, bool, auth.Caller | None], Awaitable[Response]]
+Present = Callable[[dict[str, Any], str, bool, access.Caller | None], Awaitable[Response]]
 """Shows an error on a page: what the error is, the address that was asked for, whether a fragment was, who asked."""
 AsPage = Callable[[dict[str, Any]], Awaitable[Response]]
-Admit = Callable[[Request, access.Scope], Awaitable[auth.Caller]]
+Admit = Callable[[Request, access.Scope], Awaitable[access.Caller]]
 """Returns who calls; raises an error if the caller is unknown, lacks the scope or calls too often."""
 Name = Callable[[Request], str]
 """Returns whose turn a request takes, without asking whether the caller is let in."""
@@ -188,12 +187,12 @@ class Guard:
 
         return shown
 
-    async def _visitor(self, scope: Scope, status: int) -> auth.Caller | None:
+    async def _visitor(self, scope: Scope, status: int) -> access.Caller | None:
         """Returns who sees an error, so that its page has their menu; None if that is not known."""
         if "caller" not in scope["state"] and status in _UNASKED:
             with suppress(SurefindError):
                 return await self._admit(Request(scope), "read")
-        known: auth.Caller | None = scope["state"].get("caller")
+        known: access.Caller | None = scope["state"].get("caller")
         return known
 
     def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Response | None:

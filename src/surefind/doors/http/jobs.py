@@ -38,7 +38,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from surefind.base.access import EVERYTHING, Scope
+from surefind.base.access import EVERYTHING, Caller, Scope
 from surefind.base.disk.sealed import from_json, to_json
 from surefind.base.errors import (
     BudgetError,
@@ -54,7 +54,6 @@ from surefind.base.errors import (
 )
 from surefind.base.redact import without_folders
 from surefind.base.running import started
-from surefind.doors.auth.caller import Caller
 from surefind.doors.events import Failure, Notice, ProgressEvent, Result, read
 from surefind.doors.http.metrics import Metrics
 from surefind.doors.http.turns import TooOftenError

@@ -27,8 +27,8 @@ from surefind.base.errors import (
     UsageError,
 )
 from surefind.base.redact import without_folders
-from surefind.doors.auth.caller import NotAuthenticatedError, UnwritableError
 from surefind.doors.auth.gatekeeper import TooManyError
+from surefind.doors.auth.keys import NotAuthenticatedError, UnwritableError
 from surefind.doors.http.search_workers import LostWorkerError
 from surefind.doors.http.turns import ClosedRequestError, TooOftenError
 from surefind.doors.terminal import explained

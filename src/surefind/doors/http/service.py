@@ -15,7 +15,7 @@ from typing import Annotated, Literal, TypeVar
 from fastapi import Depends, Request
 
 from surefind.base.abilities import declared
-from surefind.base.access import Access, Scope
+from surefind.base.access import Access, Caller, Scope
 from surefind.base.errors import (
     ForbiddenError,
     NotFoundError,
@@ -26,7 +26,6 @@ from surefind.base.errors import (
 )
 from surefind.base.running import BoundedCache, take_turns
 from surefind.base.types import Effort, SearchResult
-from surefind.doors.auth.caller import Caller
 from surefind.doors.auth.gatekeeper import Gatekeeper
 from surefind.doors.auth.keys import FirstKey, Keys
 from surefind.doors.auth.sessions import COOKIE, Sessions

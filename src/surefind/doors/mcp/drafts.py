@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from surefind.base.access import Caller
 from surefind.base.errors import UsageError
 from surefind.base.prompts.fence import harmless
-from surefind.doors.auth.caller import Caller
 from surefind.doors.mcp.answers import Arguments, MaxTokens, ToolReply, fitted, one_line, pages, size
 from surefind.kb import KnowledgeBase
 from surefind.kb.drafts.review import comment, resolve

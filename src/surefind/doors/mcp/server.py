@@ -38,9 +38,9 @@ from mcp_types import (
 from starlette.applications import Starlette
 
 from surefind import __version__
+from surefind.base.access import Caller
 from surefind.base.errors import SurefindError, UsageError
 from surefind.doors import listening
-from surefind.doors.auth.caller import Caller
 from surefind.doors.mcp import drafts, search
 from surefind.doors.mcp.answers import Arguments, ToolReply
 from surefind.kb import KnowledgeBase

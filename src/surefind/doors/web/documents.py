@@ -24,11 +24,10 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
-from surefind.base.access import Access, access_lists
+from surefind.base.access import Access, Caller, access_lists
 from surefind.base.errors import NotFoundError, NothingIndexedError, SourceError
 from surefind.base.text.blocks import site_paths
 from surefind.base.types import Document
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.drafting import affected, restorable, retire, retired
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.markdown import NOWHERE, line_at, lines_of, links_to, part_of, rendered_sheet, sheet

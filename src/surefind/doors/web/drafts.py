@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, File, Form, Query, Request, UploadFile
 from starlette.responses import Response
 
+from surefind.base.access import Caller
 from surefind.base.errors import ConflictError, NotFoundError, SourceError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.drafting import chunks_of, sees_document
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.markdown import links_to, part_of, rendered

@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from surefind.base.access import Access
+from surefind.base.access import Access, Caller
 from surefind.base.errors import NothingIndexedError
 from surefind.base.running import BoundedCache
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, page, with_own_scripts
 from surefind.doors.web.reports import compressed

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
+from surefind.base.access import Caller
 from surefind.base.errors import ExamError, UsageError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.drafting import seen_questions
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, page
@@ -32,9 +33,9 @@ async def overview(request: Request, service: Served, judge: Name = "") -> Respo
 
     def read() -> Response:
         store = ExamStore(service.kb.data / "exams")
-        exams = [Judging(service.kb, name, who, caller.access()) for name in store.collected()]
+        exams = [Judging(service.kb, name, who) for name in store.collected()]
         return page(
-            caller, "label.html", title="Label", here="label", exams=exams, judge=who,
+            caller, "label.html", title="Label", here="label", exams=exams, judge=judge_name(who.name),
             named=service.gatekeeper.lets_everybody_in, given=judge, link=_link,
         )  # fmt: skip
 
@@ -71,11 +72,9 @@ async def pool(name: str, request: Request, service: Served, judge: Given = "") 
     """Collects the passages to label, from several configurations."""
     caller = await service.caller(request, "review")
     who = _judge(service, caller, judge)
-    judging = await service.work_apart(
-        "report", request, caller, lambda: Judging(service.kb, name, who, caller.access())
-    )
+    judging = await service.work_apart("report", request, caller, lambda: Judging(service.kb, name, who))
     after = _link(f"/label/{name}", judge)
-    job = await service.jobs.start(caller, "pool", {"exam": judging.name, "judge": who}, name, after)
+    job = await service.jobs.start(caller, "pool", {"exam": judging.name, "judge": judging.judge}, name, after)
     return back_to(request, f"/jobs/{job.id}")
 
 
@@ -90,7 +89,7 @@ async def question(
         return back_to(request, "/label")
 
     def read() -> Response:
-        judging = Judging(service.kb, name, who, caller.access())
+        judging = Judging(service.kb, name, who)
         number = judging.next() if at is None else min(at, len(judging.pool)) - 1
         if judging.stale or number is None or number < 0:
             number, pooled, passages = None, None, []
@@ -122,7 +121,7 @@ async def save(
     who = _judge(service, caller, judge)
 
     def mark() -> int | None:
-        judging = Judging(service.kb, name, who, caller.access())
+        judging = Judging(service.kb, name, who)
         at = judging.find(query_id)
         marked = [] if none else list(relevant or [])
         if document.strip() and not none:
@@ -144,7 +143,7 @@ async def agreement(name: str, request: Request, service: Served, judge: Name = 
     who = _judge(service, caller, judge)
 
     def read() -> Response:
-        judging = Judging(service.kb, name, who, caller.access())
+        judging = Judging(service.kb, name, who)
         store = ExamStore(service.kb.data / "exams")
         exam = store.load(name) if name in store.names() else None
         questions = len(seen_questions(exam, service, caller)) if exam else 0
@@ -164,7 +163,7 @@ async def make_exam(name: str, request: Request, service: Served, judge: Given =
     who = _judge(service, caller, judge)
 
     def make() -> None:
-        judging = Judging(service.kb, name, who, caller.access())
+        judging = Judging(service.kb, name, who)
         with growing_lock(service.kb.data, name):
             made = judging.make_exam()
         if made is None:
@@ -174,9 +173,9 @@ async def make_exam(name: str, request: Request, service: Served, judge: Given =
     return back_to(request, _link(f"/label/{name}/agreement", judge, made="1"))
 
 
-def _judge(service: Service, caller: Caller, given: str) -> str:
+def _judge(service: Service, caller: Caller, given: str) -> Caller:
     """Returns who judges: the caller. A server without keys does not know its callers, so they say who they are."""
-    return judge_name(given.strip() or "me" if service.gatekeeper.lets_everybody_in else caller.name)
+    return replace(caller, name=given.strip() or "me") if service.gatekeeper.lets_everybody_in else caller
 
 
 def _link(path: str, judge: str, at: int | str = "", **more: str) -> str:

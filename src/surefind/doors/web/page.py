@@ -24,10 +24,10 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from surefind.base.access import Scope
+from surefind.base.access import Caller, Scope
 from surefind.base.errors import NotFoundError
 from surefind.base.types import Hit
-from surefind.doors.auth.caller import ANYONE, Caller
+from surefind.doors.auth.keys import ANYONE
 from surefind.doors.http.guard import wants_fragment
 from surefind.engine.search.pipeline import waiting_text
 

@@ -20,8 +20,8 @@ from urllib.parse import quote
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import HTMLResponse, Response
 
+from surefind.base.access import Caller
 from surefind.base.errors import ExamError, NotFoundError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.jobs import Job, job_about, job_data, job_lines
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, document_path, is_fragment, page, with_own_scripts

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Form, Path, Query, Request
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
+from surefind.base.access import Caller
 from surefind.base.errors import NotFoundError, SourceError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.drafting import approvals_needed, chunks_of, publish, questions_of, sees_document
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.markdown import links_to, part_of, rendered

@@ -21,9 +21,9 @@ from fastapi import APIRouter, Form, Query, Request
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
+from surefind.base.access import Caller
 from surefind.base.errors import NotBuiltError, NothingIndexedError, QueryError, SurefindError, UsageError
 from surefind.base.types import Effort, Hit, SearchResult
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.answers import shown_to
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.service import Served, Service

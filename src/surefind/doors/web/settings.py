@@ -13,9 +13,8 @@ from typing import Annotated
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import Response
 
-from surefind.base.access import SCOPES
+from surefind.base.access import SCOPES, Caller
 from surefind.base.errors import ConfigError, NotBuiltError, NothingIndexedError, UsageError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.auth.keys import Key, Keys
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, page

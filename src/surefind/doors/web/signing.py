@@ -11,8 +11,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from surefind.doors.auth.caller import Caller, NotAuthenticatedError, UnwritableError
-from surefind.doors.auth.keys import PATH
+from surefind.base.access import Caller
+from surefind.doors.auth.keys import PATH, NotAuthenticatedError, UnwritableError
 from surefind.doors.auth.sessions import COOKIE, LASTS
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import local_path, page, static_file

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
-from surefind.base.access import Access
+from surefind.base.access import Access, Caller
 from surefind.base.errors import ExamError, MissingPartError, NotFoundError, UsageError
 from surefind.base.protocols import OnProgress
 from surefind.base.types import Hit
@@ -145,14 +145,14 @@ class Split:
 class Judging:
     """One exam, as one judge labels it."""
 
-    def __init__(self, kb: KnowledgeBase, name: str, judge: str, access: Access) -> None:
+    def __init__(self, kb: KnowledgeBase, name: str, caller: Caller) -> None:
         store = ExamStore(kb.data / "exams")
         if name not in store.collected():
             raise NotFoundError(f"There is nothing to label called {name!r}.")
         self.name = name
-        self.judge = judge
+        self.judge = judge_name(caller.name)
         self.candidates = store.candidates(name)
-        self._kb, self._store, self._access = kb, store, access
+        self._kb, self._store, self._access = kb, store, caller.access()
         self._labels = store.labels(name)
 
     def make_pool(

@@ -16,9 +16,9 @@ from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
+from surefind.base.access import Caller
 from surefind.base.disk.sealed import to_json
 from surefind.base.errors import NotFoundError
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.answers import as_json
 from surefind.doors.http.drafting import seen_questions
 from surefind.doors.http.jobs import Job, job_data, shown_line

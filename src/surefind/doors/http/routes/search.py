@@ -19,10 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.background import BackgroundTask
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from surefind.base.access import Access
+from surefind.base.access import Access, Caller
 from surefind.base.errors import QueryError, SurefindError
 from surefind.base.types import Effort, SearchResult
-from surefind.doors.auth.caller import Caller
 from surefind.doors.http.answers import shown_to
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.problems import LOG
