@@ -118,13 +118,13 @@ class DiffPage:
 def part_of(lines: Sequence[DiffLine], more: int, number: int = 1, line: int | None = None) -> DiffPage:
     """Returns a page of a difference after which `more` lines were not compared: the page that has a `line` of the
     second text, or else the one with this number."""
-    starts = [0, *(start - 1 for start in _starts([line_shown.text for line_shown in lines]))]
+    starts = [0, *(start - 1 for start in _starts([line.text for line in lines]))]
     if line is not None:
-        at = next((at for at, line_shown in enumerate(lines) if line_shown.new == line), 0)
+        at = next((at for at, shown_line in enumerate(lines) if shown_line.new == line), 0)
         number = sum(start <= at for start in starts)
     number = min(number, len(starts))
     shown = lines[starts[number - 1] : starts[number] if number < len(starts) else None]
-    return DiffPage([_cut(line_shown) for line_shown in shown], number, len(starts), more)
+    return DiffPage([_cut(line) for line in shown], number, len(starts), more)
 
 
 def _cut(line: DiffLine) -> DiffLine:

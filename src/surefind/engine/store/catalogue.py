@@ -104,9 +104,9 @@ class Catalogue:
     def kept(self, number: int) -> Generation:
         """Returns the generation with this number. Raises `UsageError` if it does not exist or is no longer kept."""
         kept = self.generations()
-        generation = next((kept_one for kept_one in kept if kept_one.number == number), None)
+        generation = next((g for g in kept if g.number == number), None)
         if generation is None:
-            listed = ", ".join(str(kept_one.number) for kept_one in kept) or "none"
+            listed = ", ".join(str(g.number) for g in kept) or "none"
             raise UsageError(f"There is no generation {number}. Kept generations: {listed}.")
         return generation
 

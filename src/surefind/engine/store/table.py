@@ -396,10 +396,10 @@ class ChunkTable:
         wanted = np.asarray(ids, np.int64)
         order, known = self._order
         at = np.searchsorted(known, wanted).clip(max=max(len(known) - 1, 0))
-        known_here = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
-        if not bool((known_here | (wanted == PAD)).all()):
+        same = (known[at] == wanted) if len(known) else np.zeros(wanted.shape, np.bool_)
+        if not bool((same | (wanted == PAD)).all()):
             raise PassageError("A requested passage belongs to another generation. Search again.")
-        return np.where(known_here, order[at] if len(order) else PAD, PAD)
+        return np.where(same, order[at] if len(order) else PAD, PAD)
 
     @cached_property
     def documents(self) -> IntArray:

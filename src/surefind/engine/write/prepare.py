@@ -150,7 +150,7 @@ def _depth(value: Any) -> int:
     level, depth = [value], -1
     while level:
         depth += 1
-        nested = [item_here for item_here in level if isinstance(item_here, dict | list)]
+        nested = [item for item in level if isinstance(item, dict | list)]
         level = [
             item for container in nested for item in (container.values() if isinstance(container, dict) else container)
         ]

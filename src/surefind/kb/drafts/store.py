@@ -318,10 +318,10 @@ class DraftStore:
         """Returns the name and the bytes of the file that a version was published from; None if it was not published
         here."""
         with self.database.reading() as db:
-            row_found = next((row for row in self._in_state(db, "published") if row.version == version), None)
-            if row_found is None:
+            published = next((row for row in self._in_state(db, "published") if row.version == version), None)
+            if published is None:
                 return None
-            revision = self._revision_row(db, row_found.number, row_found.revision)
+            revision = self._revision_row(db, published.number, published.revision)
             return revision.name, fetch(db, revision.data)
 
     def published_files(self, document: str) -> Iterator[bytes]:
