@@ -48,6 +48,8 @@ PEOPLE: dict[str, tuple[list[str], list[str]]] = {
 STRANGERS = {"nobody": "", "unknown": "sk_0000_nothing", "revoked": ""}
 EVERY = 50
 """Calls of one route by one caller, at most."""
+SOME = 15
+MOST = pytest.mark.parametrize("most", [SOME, pytest.param(EVERY, marks=pytest.mark.long)])
 OPEN = re.compile(r"/(healthz|readyz|docs|openapi\.json|sign-in|sign-out|static/.*)")
 """What strangers may call."""
 
@@ -255,7 +257,7 @@ def named_routes(app: Any) -> Iterator[tuple[Any, list[str]]]:
                 yield route, sorted(query & NAMES)
 
 
-def reads(app: Any, values: Mapping[str, Sequence[str]]) -> Iterator[Call]:
+def reads(app: Any, values: Mapping[str, Sequence[str]], most: int = EVERY) -> Iterator[Call]:
     """Every GET, without parameters, and with each value of each of them."""
     for route in routes(app):
         if "GET" not in (route.methods or {"GET"}):
@@ -267,21 +269,21 @@ def reads(app: Any, values: Mapping[str, Sequence[str]]) -> Iterator[Call]:
             needed, *(needed | {name: value} for name in asked for value in _candidates(route.path, name, values))
         ]  # fmt: skip
         every = [(path, query) for query in queries for path in _paths(route, values)]
-        for path, query in _spread(every):
+        for path, query in _spread(every, most):
             yield Call("GET", f"{path}?{urlencode(query)}" if query else path, route.path)
 
 
-def _spread(every: Sequence[Any]) -> Sequence[Any]:
-    """At most `EVERY` of them, from all parts."""
-    return [every[i * len(every) // EVERY] for i in range(EVERY)] if len(every) > EVERY else every
+def _spread(every: Sequence[Any], most: int) -> Sequence[Any]:
+    """At most so many of them, from all parts."""
+    return [every[i * len(every) // most] for i in range(most)] if len(every) > most else every
 
 
-def changes(app: Any, values: Mapping[str, Sequence[str]]) -> Iterator[Call]:
+def changes(app: Any, values: Mapping[str, Sequence[str]], most: int = EVERY) -> Iterator[Call]:
     """Every other method, with a body that has what the route needs."""
     for route in routes(app):
         dependant = getattr(route, "dependant", None)
         for method in sorted((route.methods or {"POST"}) - {"GET", "HEAD"}):
-            for path in _spread(_paths(route, values)):
+            for path in _spread(_paths(route, values), most):
                 for body in _bodies(dependant, values) if dependant else [{}]:
                     yield Call(method, path, route.path, **body)
                 query = [n for p in _parameters(dependant, "query_params") for n in _fields(p)] if dependant else []
@@ -350,10 +352,11 @@ def test_every_route_is_called(bank: Bank) -> None:
     assert len([*reads(bank.app, bank.values)]) > 300 and len([*changes(bank.app, bank.values)]) > 200
 
 
+@MOST
 @each("who", [name for name in (*PEOPLE, *STRANGERS) if name != "hr"])
-def test_no_read_tells_what_is_restricted(bank: Bank, who: str) -> None:
+def test_no_read_tells_what_is_restricted(bank: Bank, who: str, most: int) -> None:
     leaks = []
-    for call in reads(bank.app, bank.values):
+    for call in reads(bank.app, bank.values, most):
         answer = bank.ask(who, call)
         assert answer.status_code < 500 or answer.status_code == 503, f"{call}: {answer.text}"
         leaks += [f"{call}: {found}" for found in [told(answer, call)] if found]
@@ -363,10 +366,11 @@ def test_no_read_tells_what_is_restricted(bank: Bank, who: str) -> None:
     assert leaks == []
 
 
-def test_the_same_reads_show_it_to_who_may_read_it(bank: Bank) -> None:
+@MOST
+def test_the_same_reads_show_it_to_who_may_read_it(bank: Bank, most: int) -> None:
     """So the test above can fail, and on which routes."""
     seen, where = set[str](), set[str]()
-    for call in reads(bank.app, bank.values):
+    for call in reads(bank.app, bank.values, most):
         found = told(bank.ask("hr", call), call)
         seen |= found
         where |= {call.route} if found else set()
@@ -374,11 +378,12 @@ def test_the_same_reads_show_it_to_who_may_read_it(bank: Bank) -> None:
     assert len(where) > 15, sorted(where)
 
 
+@MOST
 @each("who", ["nobody", "unknown", "revoked", "reader", "writer", "reviewer", "admin"])
-def test_no_change_takes_what_is_restricted(tmp_path: Path, who: str) -> None:
+def test_no_change_takes_what_is_restricted(tmp_path: Path, who: str, most: int) -> None:
     with _opened(Home(tmp_path, SETTINGS)) as bank:
         before, leaks, made = bank.state(), [], 0
-        for call in changes(bank.app, bank.values):
+        for call in changes(bank.app, bank.values, most):
             if who == "admin" and call.route.startswith("/settings"):
                 continue  # an admin may make a key of any group, which is logged
             answer = bank.ask(who, call)
