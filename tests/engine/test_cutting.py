@@ -110,7 +110,7 @@ def test_layout_of_a_benchmark_that_cannot_cut_a_document_says_which(home: Home)
 def test_markdown_that_costs_too_much_is_refused_whatever_the_layout_needs(home: Home) -> None:
     """`semantic` parses it in the process that has the encoder, and so does an exam; `whole` does not parse it."""
     for chunk in ("semantic(model=toy)", "whole"):
-        home.configure(WORDS + f'[index]\nchunk = "{chunk}"\n[sync]\nmax_memory_mb = 60\n')
+        home.configure(WORDS + f'[index]\nchunk = "{chunk}"\n[sync]\nmax_memory_mb = 60\nmax_seconds = 300\n')
         home.write("docs/bad.md", "- a\n" * 60_000 + chunk)
         home.write("docs/good.md", "alpha")
         (problem,) = home.sync("docs").problems
