@@ -6,7 +6,8 @@
 
 Each folder is synced into a new knowledge base, with the default settings, or with --words without vectors. --files
 writes so many Markdown files of about 2,000 characters into a temporary folder instead, from the words of this
-repository's documentation, and --records so many records of one passage, 100,000 in a file of JSON lines. Prints a row of a table for each folder.
+repository's documentation, and --records so many records of one passage, 100,000 in a file of JSON lines. Prints a row
+of a table for each folder.
 """
 
 from __future__ import annotations
