@@ -183,6 +183,22 @@ def test_other_packages_import_public_modules_only() -> None:
     assert wrong == []
 
 
+FILES_ARE_STAGES = ("analyze", "chunk", "embed", "enrich", "extract", "fuse", "ingest", "rerank", "retrieve")
+
+
+def test_a_module_of_less_than_60_lines_says_why_it_stands_alone() -> None:
+    """A stage does: its file name is its name. So do adapters, which are what users import."""
+    short = [
+        name
+        for name, path in modules().items()
+        if len((text := path.read_text(encoding="utf-8")).splitlines()) < 60
+        and path.name not in ("__init__.py", "__main__.py")
+        and (path.name.startswith("_") or path.parent.name not in (*FILES_ARE_STAGES, "adapters"))
+        and "stands alone because" not in " ".join(text.split())
+    ]
+    assert short == []
+
+
 def test_no_module_is_longer_than_600_lines() -> None:
     lengths = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
     assert {name: lines for name, lines in lengths.items() if lines > 600} == {}

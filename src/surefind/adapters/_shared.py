@@ -1,4 +1,5 @@
-"""What the adapters share: opening a folder, and what a framework's document says besides its text."""
+"""What the adapters share: opening a folder, and what a framework's document says besides its text. It stands
+alone because no adapter imports another: each needs a framework of its own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Removes secrets from URLs in a text, before it is shown or stored; and addresses and folders of a server, before
-others than its admins see it."""
+others than its admins see it. It stands alone because errors use it, and import nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Derives the graph that some groups may read, and counts what is in it."""
+"""Derives the graph that some groups may read, and counts what is in it. It stands alone because only
+the graph's commands, job and page need what it imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Answers as JSON. Ten hits have 60 KB of text; orjson writes them in a tenth of the time of the standard library."""
+"""Answers as JSON. Ten hits have 60 KB of text; orjson writes them in a tenth of the time of the standard library.
+It stands alone because routes and pages write answers, and neither imports the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Counters for Prometheus. They hold no text of queries or documents, and no names of callers."""
+"""Counters for Prometheus. They hold no text of queries or documents, and no names of callers. It stands
+alone because the guard, the service and jobs count, and import each other in one direction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What the bundled encoders share: a folder of surefind-models, read once."""
+"""What the bundled encoders share: a folder of surefind-models, read once.
+
+It stands alone because stages do not import each other.
+"""
 
 from __future__ import annotations
 

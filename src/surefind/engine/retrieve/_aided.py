@@ -1,7 +1,7 @@
 """Base class of graph retrievers that may call a language model.
 
 Each has a twin that calls no model: its `inner`. Both share one index, which is built, loaded and warmed up for the
-twin. So a model is called only while questions are answered.
+twin. So a model is called only while questions are answered. It stands alone because stages do not import each other.
 """
 
 from __future__ import annotations
