@@ -362,6 +362,13 @@ def test_architecture_names_every_room() -> None:
     assert [room for room in rooms if not re.search(rf"\b{room}/", text)] == []
 
 
+def test_paths_of_the_architecture_lead_through_files_that_exist() -> None:
+    paths = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("## Four paths")[2].partition("\n## ")[0]
+    source, named = ROOT / "src" / "surefind", set(re.findall(r"`([a-z_/]+\.py)`", paths))
+    assert len(named) > 40
+    assert [name for name in named if not (source / name).exists() and not (source / "engine" / name).exists()] == []
+
+
 def test_changelog_speaks_of_this_version() -> None:
     from surefind import __version__
 
