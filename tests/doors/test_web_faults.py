@@ -158,7 +158,7 @@ def test_questions_are_not_lost_to_a_session_that_grows_the_exam(site: Site) -> 
     with growing_lock(site.kb.data, "grown"):
         session = store.candidates("grown")
         refused = site.post("ada", "/label", form)
-        session.judge("When is the first cutoff of wires?", "rejected")
+        session.collect(["When is the first cutoff of wires?"], "test")
     assert refused.status_code == 409 and "Try again" in refused.text
     assert site.post("ada", "/label", form).status_code == 303
     assert [one.text for one in store.candidates("grown").all()][1:] == [form["questions"]]

@@ -139,16 +139,7 @@ def test_candidates_are_stored_once_and_counted(tmp_path: Path) -> None:
     assert [candidate.text for candidate in made.added] == ["Wire cutoff?"]
     assert dict(made.skipped) == {"asked before": 1, "greetings and thanks": 1}
     (kept,) = ExamStore(tmp_path).candidates("real").all()
-    assert (kept.text, kept.source, kept.asked, kept.verdict) == ("Wire cutoff?", "log.txt", 2, "")
-
-
-def test_a_verdict_is_stored_and_taken_back(tmp_path: Path) -> None:
-    store = ExamStore(tmp_path)
-    store.candidates("real").collect(["wire cutoff"], "log.txt")
-    store.candidates("real").judge("Wire cutoff?", "rejected")
-    assert [candidate.verdict for candidate in store.candidates("real").all()] == ["rejected"]
-    store.candidates("real").judge("wire cutoff", "")
-    assert [candidate.verdict for candidate in store.candidates("real").all()] == [""]
+    assert (kept.text, kept.source, kept.asked) == ("Wire cutoff?", "log.txt", 2)
 
 
 def test_a_broken_file_of_candidates_is_an_error(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def collect(
     if not any(questions for _, questions in texts):
         raise ExamError(f"{', '.join(source for source, _ in texts)}: there are no questions in it.")
     answered = {normalised(query.text) for query in store.load(name).queries} if name in store.names() else set()
-    waiting = sum(not candidate.verdict and candidate.key not in answered for candidate in candidates.all())
+    waiting = sum(candidate.key not in answered for candidate in candidates.all())
     if as_json:
         print_json({"name": name, "added": added, "skipped": dict(+skipped), "candidates": waiting})
         return

@@ -27,7 +27,7 @@ from surefind.engine.search.reader import Searcher
 from surefind.kb import KnowledgeBase
 from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import id_of
-from surefind.lab.exam.labels import Agreement, Pooled, PooledPassage, agreement, exam_of, gold_of
+from surefind.lab.exam.labels import Agreement, Pooled, PooledPassage, agreement, exam_of
 from surefind.lab.exam.model import Exam
 from surefind.lab.exam.store import ExamStore
 
@@ -168,7 +168,7 @@ class Judging:
             raise ExamError(self.stale)
         if self._labels.pool():
             return
-        wanted = [candidate.text for candidate in self.candidates.all() if candidate.verdict != "rejected"][:number]
+        wanted = [candidate.text for candidate in self.candidates.all()][:number]
         if not wanted:
             raise ExamError(NO_QUESTIONS.format(self.name))
         asking = Asking(self._kb, pipelines, self._access, report)
@@ -208,9 +208,7 @@ class Judging:
     def waiting(self) -> int:
         """Candidate questions that are not in the pool."""
         pooled = {pooled_query.query for pooled_query in self._labels.pool()}
-        return sum(
-            candidate.text not in pooled and candidate.verdict != "rejected" for candidate in self.candidates.all()
-        )
+        return sum(candidate.text not in pooled for candidate in self.candidates.all())
 
     def next(self, after: int = -1) -> int | None:
         """Returns the number of the next question without a label of this judge; None if there is none."""
@@ -274,11 +272,7 @@ class Judging:
             same = [len(there)]
         return self.pool[at].order_for(self.judge).index(same[0]) + 1
 
-    def unmark(self, at: int) -> None:
-        """Takes the label of a question back."""
-        self._save(at, None)
-
-    def _save(self, at: int, passages: list[int] | None, ranked: bool = True) -> None:
+    def _save(self, at: int, passages: list[int], ranked: bool = True) -> None:
         self._labels.mark(self.judge, self.pool[at].query, passages, ranked)
         self.__dict__.pop("mine", None)
 
@@ -291,12 +285,6 @@ class Judging:
     @property
     def agreement(self) -> list[Agreement]:
         return agreement(self.pool, self.labels)
-
-    @property
-    def from_outside(self) -> tuple[int, int]:
-        """How many questions have a gold passage that a judge added, and how many have a gold passage."""
-        gold = [[pooled.passages[i] for i in gold_of(pooled, self.labels)] for pooled in self.pool]
-        return sum(any(passage.added for passage in passages) for passages in gold), sum(map(bool, gold))
 
     def progress(self) -> dict[str, int]:
         """Returns how many questions each judge has labelled."""

@@ -1,6 +1,6 @@
 """The questions that people asked, and what they judged: one SQLite file, `.surefind/exams/questions.db`.
 
-    candidates   questions of an exam without judgments: their source, how often they were asked, and a verdict
+    candidates   questions of an exam without judgments: their source, and how often they were asked
     pools        the passages that the judges of an exam see, of all its questions
     labels       which of these passages a judge finds relevant to a question, best first
     feedback     thumbs and clicks on hits, as they came
@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from surefind.base.text.words import fold
 from surefind.engine.store.database import Format
@@ -30,7 +30,7 @@ from surefind.engine.store.shared_file import FileKind, SharedFile
 
 NAME = "questions.db"
 _COLUMNS = {
-    "candidates": ("id", "exam", "key", "text", "source", "asked", "verdict"),
+    "candidates": ("id", "exam", "key", "text", "source", "asked"),
     "pools": ("id", "exam", "corpus", "configurations", "questions"),
     "labels": ("id", "exam", "judge", "query", "passages"),
     "feedback": ("id", "at", "query", "document", "first", "last", "kind", "caller"),
@@ -60,15 +60,15 @@ class Questions:
     # ------------------------------------------------------------ candidates
 
     def candidates(self, exam: str) -> list[tuple[Any, ...]]:
-        """Returns (key, text, source, asked, verdict) of each candidate, in the order in which they came."""
+        """Returns (key, text, source, asked) of each candidate, in the order in which they came."""
         return [row[2:] for row in self._group("candidates", exam)]
 
     def put_candidates(self, exam: str, rows: Iterable[Sequence[Any]]) -> None:
         """Adds candidates, or changes those with the same key."""
         with self._writing() as db:
             db.executemany(
-                "INSERT INTO candidates (exam, key, text, source, asked, verdict) VALUES (?, ?, ?, ?, ?, ?) "
-                "ON CONFLICT (exam, key) DO UPDATE SET asked = excluded.asked, verdict = excluded.verdict",
+                "INSERT INTO candidates (exam, key, text, source, asked) VALUES (?, ?, ?, ?, ?) "
+                "ON CONFLICT (exam, key) DO UPDATE SET asked = excluded.asked",
                 [(exam, *row) for row in rows],
             )
 
@@ -161,7 +161,6 @@ class Questions:
             yield db
 
 
-Verdict = Literal["", "none", "rejected"]
 """`none`: no passage that was shown answers the question. `rejected`: it is not a real question."""
 MAX_QUESTION_CHARS = 400
 CONTENT_WORDS = 2
@@ -191,7 +190,6 @@ class Candidate:
     """The file it was imported from; `search` if it is a kept query."""
     asked: int = 1
     """How often it was asked."""
-    verdict: Verdict = ""
 
     @property
     def key(self) -> str:
@@ -262,16 +260,9 @@ class Candidates:
         made.added = [candidates[key] for key in new]
         return made, candidates
 
-    def judge(self, text: str, verdict: Verdict) -> None:
-        """Stores a verdict on a question; an empty one takes an earlier verdict back."""
-        candidates = dict(self._candidates)
-        key = normalised(text)
-        candidates[key] = replace(candidates.get(key) or Candidate(text), verdict=verdict)
-        self._write(candidates)
-
     def _write(self, candidates: dict[str, Candidate]) -> None:
         changed = [
-            (key, candidate.text, candidate.source, candidate.asked, candidate.verdict)
+            (key, candidate.text, candidate.source, candidate.asked)
             for key, candidate in candidates.items()
             if candidate != self._candidates.get(key)
         ]
