@@ -6,7 +6,7 @@
 
 Each folder is synced into a new knowledge base, with the default settings, or with --words without vectors. --files
 writes so many Markdown files of about 2,000 characters into a temporary folder instead, from the words of this
-repository's documentation, and --records so many records of one passage, 100,000 in a file of JSON lines. Prints a row
+repository's documentation, and --records so many records of one passage, 50,000 in a file of JSON lines. Prints a row
 of a table for each folder.
 """
 
@@ -31,7 +31,7 @@ WORDS_ONLY = '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25
 WORDS_A_SECTION, SECTIONS = 80, 4
 
 
-RECORDS_A_FILE = 100_000
+RECORDS_A_FILE = 50_000
 
 
 def vocabulary() -> list[str]:
@@ -82,7 +82,7 @@ def row(folder: Path, words: bool) -> str:
                 passages = match[1]
             elif match := re.match(r"Reading: (?:started|finished), ([\d,]+)", line):
                 documents = documents or match[1]
-        if process.wait():
+        if process.wait() or not passages:
             sys.exit(f"surefind sync {folder} failed")
         wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
         used = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
