@@ -5,7 +5,7 @@
     python benchmarks/confidence.py fit --work WORK              writes src/surefind/engine/confidence/builtin.json
     python benchmarks/confidence.py cost --work WORK             the time that it takes
 
-DATA holds collections in BEIR layout (a folder each); the two handbooks of `questions/` beside this file are folders
+DATA holds collections in BEIR layout (a folder each); the four handbooks of `questions/` beside this file are folders
 of documents there. Each question is asked of all documents of its collection, and of all but those that answer it.
 Besides, each collection is asked questions of the others (foreign) and questions that were written to have no answer
 (trick), if it has some. `collect` can be stopped and continued.
@@ -46,7 +46,7 @@ from surefind.lab.exam.formats.table import read_table
 from surefind.lab.exam.model import Exam
 from surefind.lab.measure.thresholds import auc, brier, calibration_error, error_by_chance
 
-MOST, AWAY, FOREIGN, TRICK = 300, 150, 54, 150
+MOST, AWAY, FOREIGN, TRICK = 150, 75, 54, 75
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""
 PIPELINES: dict[Kind, str] = {"words": "bm25", "meaning": "dense", "both": DEFAULT}
 ORIGINS = ("there", "removed", "foreign", "trick")
@@ -56,7 +56,14 @@ SCALED = {"there": 1.0, "removed": 0.0, "foreign": 0.02, "trick": 0.0}
 """The same for the scale of the probabilities. A knowledge base is asked mostly what it can answer."""
 WEIGHT = 500.0
 """The questions that each collection counts as."""
-HANDBOOKS = {"govuk-devdocs": "kb-govuk-devdocs/source", "openshift-runbooks": "kb-openshift-runbooks/alerts"}
+HANDBOOKS = {
+    "govuk-devdocs": "kb-govuk-devdocs/source",
+    "openshift-runbooks": "kb-openshift-runbooks/alerts",
+    "debian-handbook": "kb-debian-handbook",
+    "gnucash": "kb-gnucash",
+}
+"""The documents of the questions beside this file. Two are of Debian packages: `apt-get download debian-handbook
+gnucash-docs`, and of these the folders html/en-US and gnucash-guide-en, gnucash-help-en."""
 QUESTIONS = Path(__file__).parent / "questions"
 SEED = 7
 SPLITS = 20
@@ -78,7 +85,7 @@ def collect(data: Path, work: Path, only: list[str]) -> None:
         with KnowledgeBase.open(folder) as kb:
             exam = fewer(exam_of(kb, name, data, work), MOST)
             for kind in kinds:
-                found |= asked(kb, kind, exam, {"foreign": foreign(data, name), "trick": trick(data, name)})
+                found |= asked(kb, kind, exam, {"foreign": foreign(data, name) + elsewhere(name), "trick": trick(data, name)})
                 np.savez_compressed(target, **found)
         print(f"{name}: {len(exam.queries)} questions", flush=True)
 
@@ -128,6 +135,11 @@ def trick(data: Path, name: str) -> list[str]:
     return texts(path) if path.exists() else []
 
 
+def elsewhere(name: str) -> list[str]:
+    """Questions of other subjects, for a handbook."""
+    return texts(QUESTIONS / "other-subjects.jsonl") if name in HANDBOOKS else []
+
+
 def texts(path: Path) -> list[str]:
     rows = map(json.loads, path.read_text(encoding="utf-8").splitlines())
     return [row.get("text") or row["query"] for row in rows]
@@ -165,10 +177,10 @@ def loaded(work: Path, kind: Kind) -> list[Collection]:
     return [Collection.load(path, kind) for path in sorted(work.glob("confidence-*.npz"))]
 
 
-NOT_LEARNT = ("policyqa", "cranfield", "hotpotqa-sub")
+NOT_LEARNT = ("policyqa", "cranfield", "hotpotqa-sub", "debian-handbook", "gnucash")
 """Collections that are judged only. The questions of PolicyQA name no web site ("do you share my data?"), so no search
 without a filter can answer them; by the judgments of Cranfield, no signal tells right first hits from wrong ones; and a
-question of HotpotQA needs two documents."""
+question of HotpotQA needs two documents. Two of the handbooks are kept to judge."""
 
 
 def learnt(parts: Sequence[Collection]) -> list[Collection]:
@@ -201,8 +213,7 @@ def write(work: Path) -> None:
         "signals": NAMES,
         "predictors": {kind: to_json(pooled(parts).saved) for kind, parts in found.items()},
     }
-    place = Path(__file__).parents[1] / "src" / "surefind" / "confidence" / FILE
-    data["quote"] = json.loads(place.read_text(encoding="utf-8"))["quote"]  # benchmarks/answers.py fits it
+    place = Path(__file__).parents[1] / "src" / "surefind" / "engine" / "confidence" / FILE
     place.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     print(f"Wrote {place.name} from {len(found['both'])} collections.")
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from surefind.kb.answer.quoting import HITS, answering, quotes
 
 from cases import each
 from exam_helpers import surefind
@@ -20,9 +21,8 @@ from surefind.base.types import SURE, Hit, SearchResult, in_words
 from surefind.doors.mcp.search import AskArguments, SearchArguments, ask, search
 from surefind.engine.confidence.signals import READ, reading_signals
 from surefind.engine.rerank import cross_encoder
-from surefind.engine.search.hits import Extent, best_sentences, sentences_by_words
-from surefind.kb.answer.answering import MIN_PROBABILITY, answer
-from surefind.kb.answer.quoting import SENTENCES, quote
+from surefind.engine.search.hits import Extent, best_sentences, shares
+from surefind.kb.answer.answering import answer
 from surefind.kb.answer.values import NOT_HERE
 
 pytestmark = pytest.mark.usefixtures("remembered_models")
@@ -166,14 +166,10 @@ def test_server_takes_the_effort_and_the_page_reads_later(bank: Home) -> None:
 # ---------------------------------------------------------------- sentences
 
 
-def test_candidates_share_words_or_stand_beside_those_that_do() -> None:
+def test_a_text_shares_what_its_best_sentence_shares() -> None:
     text = "The wire desk is upstairs. Ask for Mrs Adams there. The moon is far away. Rain falls in spring."
-    found = sentences_by_words("where is the wire desk", [text], 2)
-    assert [text[one.start : one.end] for one in found] == ["The wire desk is upstairs.", "Ask for Mrs Adams there."]
-    assert text[found[1].before : found[1].end].startswith("The wire desk") and found[0].before == 0
-    assert text[found[1].start : found[1].after].endswith("far away.")
-    assert len(sentences_by_words("wire", ["One wire here. " * 100], SENTENCES)) == SENTENCES
-    assert sentences_by_words("wire", ["", "# Only a heading\n"], 5) == []
+    first, none = shares("where is the wire desk", [text, "# Only a heading about wires\n"])
+    assert first > 0 and none == 0 and shares("wire", []) == []
     assert best_sentences("wire desk", [text, "Nothing."]) == [(0, 26), None]
 
 
@@ -190,28 +186,31 @@ def test_text_that_is_cut_is_where_it_says(most: int) -> None:
 
 def test_answer_quotes_the_sentence_that_answers(kb: KnowledgeBase) -> None:
     found = answer(kb, WIRES, OWNER, quote=True)
-    assert found.answered and found.sentences[0].text == "The latest time for a domestic wire is 3 pm."
-    assert found.confidence is not None and found.confidence >= MIN_PROBABILITY and not found.model
-    assert found.to_dict()["sure"] == found.sure
+    quote = found.sentences[0]
+    assert quote.mark and quote.text[slice(*quote.mark)] == "The latest time for a domestic wire is 3 pm."
+    assert found.state in ("answered", "not_sure") and not found.model and quote.citations == (1,)
+    assert found.to_dict()["sure"] == found.sure == found.result.sure
 
 
 def test_sentence_that_points_back_brings_the_one_before(kb: KnowledgeBase) -> None:
     found = answer(kb, "cutoff of wires on the day before a holiday", OWNER, quote=True)
-    assert found.sentences[0].text.endswith("It is 1 pm on the day before a holiday.")
-    assert found.sentences[0].text.startswith("The latest time for a domestic wire is 3 pm. It")
+    assert "The latest time for a domestic wire is 3 pm. It is 1 pm on the day before a holiday." in (
+        found.sentences[0].text
+    )
 
 
 def test_what_follows_a_colon_is_quoted(kb: KnowledgeBase) -> None:
     hits = kb.search("how to open the vault in the morning", OWNER, 3).hits
-    assert quote("open the vault in the morning", hits, 0.9).sentences[0].text == (
-        "To open the vault in the morning: two officers turn both keys"
-    )
+    (first, *_) = answering(quotes("open the vault in the morning", hits))
+    assert first.cited.text.startswith("To open the vault in the morning:")
+    assert "two officers turn both keys" in first.cited.text
 
 
 def test_each_quote_is_from_another_hit(kb: KnowledgeBase) -> None:
-    found = quote(WIRES, kb.search(WIRES, OWNER, 5).hits, 0.9)
-    ranks = [one.citations for one in found.sentences]
-    assert len(set(ranks)) == len(ranks) and all(len(one) == 1 for one in ranks)
+    made = quotes(WIRES, kb.search(WIRES, OWNER, 5).hits)
+    ranks = [quote.hit.rank for quote in made]
+    assert ranks == sorted(set(ranks)) and 2 <= len(ranks) <= HITS
+    assert max(made, key=lambda quote: quote.score) == answering(made)[0]
 
 
 @each("text", [CAKE, "restart a Kubernetes pod at any hour"])
@@ -219,7 +218,8 @@ def test_nothing_here_is_an_answer(bank: Home, text: str) -> None:
     done = surefind("ask", text, "--quote", "--json", kb=bank.folder)
     found = json.loads(done.out)
     assert done.code == 1 and found["answered"] is False and found["sentences"] == [] and found["answer"] == NOT_HERE
-    assert found["confidence"] < MIN_PROBABILITY and set(found["closest"]) == {"document", "title"}
+    assert found["sure"] == SURE[-1][1] and found["state"] == "not_here"
+    assert set(found["closest"]) == {"document", "title"}
 
 
 def test_command_says_how_sure_it_is_and_that_no_model_wrote_it(bank: Home) -> None:
@@ -241,7 +241,7 @@ def test_answer_without_the_reader_is_the_sentence_that_shares_most(
 
     monkeypatch.setattr("surefind.kb.answer.quoting.bundled_reader", gone)
     found = answer(kb, "latest time for a domestic wire", OWNER, quote=True)
-    assert found.text == "The latest time for a domestic wire is 3 pm. [1]"
+    assert "The latest time for a domestic wire is 3 pm." in found.text and found.text.endswith(" [1]")
 
 
 def test_agents_read_how_sure_it_is(kb: KnowledgeBase) -> None:
@@ -259,7 +259,7 @@ def test_page_answers_or_says_that_nothing_does(bank: Home) -> None:
         assert "The latest time for a domestic wire is 3 pm." in page and "no language model was used" in page
         assert 'href="/documents/wires.md?passage=' in page and "#passage" in page
         assert "Nothing here answers this" in get(CAKE) and "The closest passage is in" in get(CAKE)
-        assert "read the sentence that answers" in get("")
+        assert "read the passage that answers" in get("")
         assert "5 pm" not in get("latest time for a salary wire")
 
 
@@ -269,9 +269,6 @@ def test_same_sentence_in_two_hits_is_quoted_once(tmp_path: Path) -> None:
         home.write(f"docs/{name}.md", f"# {name}\n\nThe latest time for a domestic wire is 3 pm. Page {name} ends.\n")
     home.sync("docs")
     with home.open() as kb:
-        hits = kb.search(WIRES, OWNER, 5).hits
-        found = quote(WIRES, hits, 0.9)
-    assert len(hits) == 2 and [one.text for one in found.sentences][:1] == [
-        "The latest time for a domestic wire is 3 pm."
-    ]
-    assert len({one.text for one in found.sentences}) == len(found.sentences)
+        made = quotes(WIRES, kb.search(WIRES, OWNER, 5).hits)
+    assert len(made) == 2 and len(answering(made)) == 1
+    assert answering(made)[0].cited.text.startswith("The latest time for a domestic wire is 3 pm. Page ")

@@ -19,7 +19,7 @@ from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, UsageError
 from surefind.base.types import Hit
 from surefind.kb.answer.answering import answer, steps
-from surefind.kb.answer.quoting import quote
+from surefind.kb.answer.quoting import quotes
 from surefind.kb.answer.values import NOT_HERE, Answer
 from surefind.kb.answer.written import supported
 
@@ -66,13 +66,15 @@ def test_a_sentence_that_no_passage_says_is_left_out(
     llm.say(_says((sentence, numbers)))
     with bank.open() as kb:
         found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
-    assert not found.answered and found.text == NOT_HERE
+    assert not found.model and "nothing that these passages say" in found.note and "3 pm" in found.text
+    assert found.dropped == ((sentence,) if sentence else ())
 
 
 def test_the_model_may_say_that_it_is_not_here(bank: Home, llm: LLMServer) -> None:
     llm.say(_says())
     with bank.open() as kb:
-        assert answer(kb, "cutoff", PUBLIC).text == NOT_HERE
+        found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
+    assert not found.model and found.note and "3 pm" in found.text  # the search is sure, so it is quoted
 
 
 def test_low_confidence_asks_no_model(bank: Home, llm: LLMServer) -> None:
@@ -85,7 +87,8 @@ def test_low_confidence_asks_no_model(bank: Home, llm: LLMServer) -> None:
 def test_the_model_sees_only_what_the_caller_may_read(bank: Home, llm: LLMServer) -> None:
     llm.say(_says(("The cutoff of wires for salaries is hushword.", [1])))
     with bank.open() as kb:
-        assert not answer(kb, "cutoff of wires for salaries", PUBLIC).answered
+        found = answer(kb, "cutoff of wires for salaries", PUBLIC)
+        assert not found.model and found.dropped and "hushword" not in found.text
         assert "hushword" not in "".join(llm.prompts)
         llm.say(_says(("The cutoff of wires for salaries is hushword.", [1, 2])))
         assert answer(kb, "cutoff of wires for the salaries", Access.of("hr")).answered
@@ -97,7 +100,8 @@ def test_a_model_that_fails_leaves_quotes(bank: Home, llm: LLMServer, way: str) 
     with bank.open() as kb:
         found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
     assert found.note and not found.model
-    assert found.sentences[0].text == "The cutoff of domestic wires is 3 pm."
+    quote = found.sentences[0]
+    assert quote.mark and quote.text[slice(*quote.mark)] == "The cutoff of domestic wires is 3 pm."
 
 
 def test_without_a_model_the_answer_quotes(tmp_path: Path) -> None:
@@ -106,14 +110,15 @@ def test_without_a_model_the_answer_quotes(tmp_path: Path) -> None:
     home.sync("docs")
     with home.open() as kb:
         found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
-    assert found.text == "The cutoff of domestic wires is 3 pm. [1]" and not found.note
+    assert found.text == "Wires are sent daily. The cutoff of domestic wires is 3 pm. [1]" and not found.note
 
 
 @each("start", [0, 900])
 def test_the_rest_of_a_sentence_is_not_quoted(start: int) -> None:
     text = "renewal of a wire by re-filing. The desk answers questions about renewals of wires on ext. 4270."
-    found = quote("How is a wire renewed by re-filing?", [replace(_hit(text), start=start, end=start + len(text))], 0.5)
-    assert found.sentences[0].text.startswith("renewal") is (start == 0)
+    text += "\n\nWires are renewed at the desk."
+    (made,) = quotes("How is a wire renewed?", [replace(_hit(text), start=start, end=start + len(text))])
+    assert made.cited.text.startswith("renewal") is (start == 0)
 
 
 def test_a_spent_budget_leaves_quotes(bank: Home, llm: LLMServer) -> None:

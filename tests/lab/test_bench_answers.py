@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,14 +15,14 @@ from cases import each
 from exam_helpers import query, surefind
 from helpers import Home
 from http_helpers import SETTINGS
+from llm_server import LLMServer
 from surefind.base.access import Access
 from surefind.base.disk.sealed import unsealed
-from surefind.base.types import Hit
-from surefind.lab.bench.answers import AnswersExam, AnswersReport, AnswersRow, curves, render
+from surefind.lab.bench.answers import AnswersExam, AnswersReport, AnswersRow, Refusals, curves, render
 from surefind.lab.bench.report import environment
 from surefind.lab.exam.model import Exam, ExamQuery, Judgment
 from surefind.lab.exam.store import ExamStore
-from surefind.lab.measure.spans import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
+from surefind.lab.measure.spans import aurc, by_confidence, is_right, precision_at_half, risks
 from surefind.lab.measure.statistics import MIN_CLUSTERS, Interval, bootstrap, bootstrap_of
 
 TEXT = (
@@ -30,34 +31,34 @@ TEXT = (
 CUTOFF = "The cutoff of domestic wires is 3 pm."
 
 
-def hit(document: str = "wires.md", start: int = 0) -> Hit:
-    return Hit(1, 1.0, document, "id", "", (), start, start + len(TEXT), TEXT, {}, {})
-
-
 def gold(part: str, start: int = 0) -> tuple[Judgment, str]:
     at = TEXT.index(part) + start
     return Judgment("wires.md", at, at + len(part)), part
 
 
-# ---------------------------------------------------------------- the first quote
+# ---------------------------------------------------------------- right quotes
 
 
-@each("part", ["3 pm", "cutoff of\ndomestic wires", "The cutoff of\ndomestic wires is 3 pm."])
+@each("part", ["3 pm", "cutoff of\ndomestic wires", "The **cutoff** of\ndomestic wires is 3 PM!"])
 def test_a_quote_that_contains_the_gold_is_right(part: str) -> None:
-    assert is_right(CUTOFF, hit(), *gold(part))
+    """Markup, case and white space do not count."""
+    at = TEXT.index("3 pm")
+    assert is_right(CUTOFF, None, "wires.md", Judgment("wires.md", at, at + 4), part)
 
 
 def test_a_quote_of_another_document_is_wrong() -> None:
-    assert not is_right(CUTOFF, hit("cards.md"), *gold("3 pm"))
+    assert not is_right(CUTOFF, (0, len(CUTOFF)), "cards.md", *gold("3 pm"))
 
 
 def test_a_quote_that_shares_words_alone_is_wrong() -> None:
-    assert not is_right("Fees are 44 dollars for others.", hit(), *gold("22 dollars"))
+    assert not is_right("Fees are 44 dollars for others.", None, "wires.md", *gold("22 dollars"))
+    assert not is_right("It costs 122 dollars.", None, "wires.md", *gold("22 dollars"))
 
 
 def test_the_same_words_at_another_place_of_the_document_are_right() -> None:
     judgment = Judgment("wires.md", 1000, 1004)
-    assert is_right(CUTOFF, hit(), judgment, "3 pm") and not is_right(CUTOFF, hit(), judgment, "4 pm")
+    assert is_right(CUTOFF, (0, 37), "wires.md", judgment, "3 pm")
+    assert not is_right(CUTOFF, (0, 37), "wires.md", judgment, "4 pm")
 
 
 def test_half_of_the_quote_must_lie_inside_longer_gold() -> None:
@@ -65,27 +66,14 @@ def test_half_of_the_quote_must_lie_inside_longer_gold() -> None:
     at = TEXT.index(quote)
     for inside, right in ((10, True), (9, False)):
         end = at + inside
-        assert is_right(quote, hit(), Judgment("wires.md", 0, end), TEXT[:end]) is right
-
-
-def test_places_count_from_the_start_of_the_hit() -> None:
-    """The hit is a later part of its document, so the same offsets are another text."""
-    quote, (judgment, text) = "Wires are sent daily.", gold("Wires are sent daily. The cutoff of\ndomestic wires", 500)
-    assert is_right(quote, hit(start=500), judgment, text)
-    assert not is_right(quote, hit(start=0), judgment, text)
+        gold_text = Judgment("wires.md", 0, end), TEXT[:end]
+        assert is_right(quote, (at, at + len(quote)), "wires.md", *gold_text) is right
+        assert not is_right(quote, None, "wires.md", *gold_text)  # its place is not known
 
 
 def test_empty_gold_and_a_whole_document_are_never_right() -> None:
-    assert not is_right(CUTOFF, hit(), Judgment("wires.md", 3, 3), "")
-    assert not is_right(CUTOFF, hit(), Judgment("wires.md"), TEXT)
-
-
-def test_f1_counts_shared_words_and_takes_the_best_gold() -> None:
-    # quote: 4 words; gold: 3 words; shared: is, 3, pm -> 2·3 / (4 + 3)
-    assert token_f1("It is 3 PM!", ["is 3 pm"]) == pytest.approx(6 / 7)
-    assert token_f1("It is 3 PM!", ["nothing", "is 3 pm"]) == pytest.approx(6 / 7)
-    assert token_f1("a a b", ["a b b"]) == pytest.approx(2 * 2 / 6)  # min(2, 1) + min(1, 2)
-    assert token_f1("a", []) == 0 and token_f1("…", ["…"]) == 0
+    assert not is_right(CUTOFF, (0, 37), "wires.md", Judgment("wires.md", 3, 3), "")
+    assert not is_right(CUTOFF, (0, 37), "wires.md", Judgment("wires.md"), TEXT)
 
 
 # ---------------------------------------------------------------- confidence
@@ -171,11 +159,14 @@ def test_the_command_measures_quotes(bank: Home, ask: Callable[..., ExamQuery]) 
     bank.write("no.txt", "Who composed the opera Fidelio?\n\nzzzxqy\nzzzxqy\n")
     words = ("bench", "--answers", "--exam", "asked", "--unanswerable", bank.folder / "no.txt")
     made = surefind(*words, "-p", "words", "-p", "counts", "--json", kb=bank.folder).json
-    assert made["exam"]["queries"] == 3 and made["exam"]["without_span"] == 1 and made["unanswerable"] == 2
+    assert made["exam"]["queries"] == 3 and made["exam"]["without_span"] == 1
     assert [row["name"] for row in made["rows"]] == ["words", "counts"]
     for row in made["rows"]:
         assert row["answered"]["mean"] == 1 and row["right"]["mean"] == row["precision"]["mean"] == pytest.approx(2 / 3)
-        assert 0 < row["f1"]["mean"] < 1 and row["unanswerable"]["mean"] == 1 and row["seconds"] > 0
+        (none,) = row["unanswerable"]
+        assert none["name"] == "no" and none["questions"] == 2 and none["refused"]["mean"] == 1
+        assert none["unanswered"]["mean"] == 1 and row["seconds"] > 0 and row["first"]["mean"] <= row["right"]["mean"]
+        assert row.get("written") is None and 20 < row["characters"] <= 600
         assert row["right"]["low"] < 2 / 3 < row["right"]["high"] and row["letters"] == "a"
         assert row["curve"][-1] == [1, pytest.approx(1 / 3, abs=1e-3)] and len(row["curve"]) == 3
         assert row["aurc"]["mean"] == pytest.approx(sum(risk for _, risk in row["curve"]) / 3, abs=1e-3)
@@ -184,7 +175,7 @@ def test_the_command_measures_quotes(bank: Home, ask: Callable[..., ExamQuery]) 
     saved = unsealed(json.loads((page.parent / "answers.json").read_text()))
     assert saved["rows"] == made["rows"]
     text = page.read_text()
-    assert "<script" not in text and "://" not in text and "<polyline" in text and "refused if unanswerable" in text
+    assert "<script" not in text and "://" not in text and "<polyline" in text and "no: refused" in text
 
 
 def test_the_terminal_shows_every_figure_with_its_interval(bank: Home, ask: Callable[..., ExamQuery]) -> None:
@@ -194,8 +185,8 @@ def test_the_terminal_shows_every_figure_with_its_interval(bank: Home, ask: Call
     rows = {line[:24].strip(): line[24:].strip() for line in shown.out.splitlines()}
     for name in ("right", "answered", "right if answered", "right in the surer half"):
         assert rows[name] == "1.000 [1.000, 1.000]"
-    assert rows["AURC"] == "0.000 [0.000, 0.000]" and rows["F1"] != rows["AURC"]
-    assert "refused" not in shown.out and (bank.folder / "out" / "answers.html").exists()
+    assert rows["AURC"] == "0.000 [0.000, 0.000]" and rows["characters"] != rows["AURC"]
+    assert "not answered" not in shown.out and (bank.folder / "out" / "answers.html").exists()
     assert "Asking words: finished, 1" in shown.err
 
 
@@ -208,7 +199,7 @@ def test_a_refused_question_is_the_least_sure_and_wrong(bank: Home, ask: Callabl
     (row,) = surefind("bench", "--answers", "--exam", "asked", "--json", kb=bank.folder).json["rows"]
     assert row["answered"]["mean"] == row["right"]["mean"] == 0.5
     assert row["precision"]["mean"] == row["precision_at_half"]["mean"] == 1
-    assert row["aurc"]["mean"] == pytest.approx((0 + 1 / 2) / 2) and row["unanswerable"] is None
+    assert row["aurc"]["mean"] == pytest.approx((0 + 1 / 2) / 2) and row["unanswerable"] == []
 
 
 def test_nothing_answered_has_no_precision(bank: Home, ask: Callable[..., ExamQuery]) -> None:
@@ -253,6 +244,7 @@ def test_an_exam_of_whole_documents_is_refused(bank: Home, ask: Callable[..., Ex
     ("words", "message"),
     [
         (("--unanswerable", "no.txt"), "--unanswerable is for --answers."),
+        (("--llm", "ollama:x"), "--llm is for --answers."),
         (("--answers", "--unanswerable", "nosuch.txt"), "nosuch.txt cannot be read"),
         (("--answers", "--unanswerable", "empty.txt"), "has no questions. Write one a line."),
         (("--answers", "--unanswerable", "long.txt"), "Question 2 of"),
@@ -290,8 +282,10 @@ def test_a_stopped_run_leaves_no_report(
 def test_names_on_the_page_are_text() -> None:
     one = Interval(0.5, 0.25, 0.75)
     row = AnswersRow(
-        name="<b>&", aliases=(), spec="bm25", letters="a", right=one, f1=one, answered=one, precision=one,
-        precision_at_half=one, aurc=one, unanswerable=one, seconds=0.5, curve=((0.5, 0.0), (1.0, 0.25)),
+        name="<b>&", aliases=(), spec="bm25", letters="a", right=one, first=one, reached=one, answered=one, unsure=one,
+        precision=one, lost=one, precision_at_half=one, aurc=one, characters=300.0, seconds=0.5,
+        unanswerable=(Refusals(name="<s>", questions=2, refused=one, unanswered=one),),
+        curve=((0.5, 0.0), (1.0, 0.25)),
     )  # fmt: skip
     lines = ElementTree.fromstring(f"<div>{curves([row])}</div>").findall(".//polyline")
     assert [one.get("points") for one in lines] == [f"{44 + 160.0},{12 + 320.0} {44 + 320.0},{12 + 240.0}"]
@@ -304,9 +298,29 @@ def test_names_on_the_page_are_text() -> None:
             groups=(),
             rows=(row,),
             environment=environment(),
-            unanswerable=0,
             confidence=0.95,
             exam=AnswersExam(name="<i>", version=1, queries=2, without_span=0),
         )
     )
-    assert "<b>" not in page and "<i>" not in page and "<u>" not in page and "0.500 [0.250,\u00a00.750]" in page
+    assert (
+        "<b>" not in page
+        and "<i>" not in page
+        and "<u>" not in page
+        and "<s>" not in page
+        and "0.500 [0.250,\u00a00.750]" in page
+    )
+
+
+def test_written_answers_are_measured(bank: Home, ask: Callable[..., ExamQuery], llm: LLMServer) -> None:
+    bank.configure(SETTINGS + f'\n[llm]\nmodel = "{llm.model}"\n')
+    question = ask("When is the cutoff of domestic wires?", "wires.md", "3 pm")
+    save(bank, replace(question, metadata={"answer_facts": ["3 pm", "22 dollars"]}))
+    said = [{"text": "The cutoff of domestic wires is 3 pm.", "passages": [1, 99]}]
+    llm.say(json.dumps({"sentences": [*said, {"text": "Napoleon liked wires.", "passages": [1]}]}))
+    words = ("bench", "--answers", "--exam", "asked", "--llm", llm.model, "--json", "--yes")
+    (row,) = surefind(*words, kb=bank.folder).json["rows"]
+    written = row["written"]
+    assert row["right"]["mean"] == 1 and written["written"] == 1 and written["invented"] == 1
+    assert written["facts"]["mean"] == 0.5 and written["supported"]["mean"] == 1 and written["dropped"] == 1
+    shown = surefind("bench", "--answers", "--exam", "asked", "--llm", llm.model, "--yes", kb=bank.folder)
+    assert "wrote 1 answers" in shown.out and "invented citations, not shown" in shown.out

@@ -14,7 +14,7 @@ from cases import each
 from helpers import Home
 from surefind.base.types import ExamName
 from surefind.doors.cli import app
-from surefind.lab.bench.answers import AnswersExam, AnswersReport, AnswersRow
+from surefind.lab.bench.answers import AnswersExam, AnswersReport, AnswersRow, Refusals
 from surefind.lab.bench.answers import render as answers_page
 from surefind.lab.bench.report import environment
 from surefind.lab.calibrate.report import ConfidenceQuestions, ConfidenceReport, MeanConfidence, Reliability
@@ -104,13 +104,15 @@ def calibration() -> ConfidenceReport:
 def answers() -> AnswersReport:
     one = Interval(0.5, 0.25, 0.75)
     row = AnswersRow(
-        name=WORD, aliases=(ARABIC,), spec="bm25", letters="a", right=one, f1=one, answered=one, precision=one,
-        precision_at_half=one, aurc=one, unanswerable=one, seconds=0.5, curve=((0.5, 0.0), (1.0, 0.25)),
+        name=WORD, aliases=(ARABIC,), spec="bm25", letters="a", right=one, first=one, reached=one, answered=one,
+        unsure=one, precision=one, lost=one, precision_at_half=one, aurc=one, characters=300.0, seconds=0.5,
+        unanswerable=(Refusals(name=WORD, questions=7, refused=one, unanswered=one),),
+        curve=((0.5, 0.0), (1.0, 0.25)),
     )  # fmt: skip
     return AnswersReport(
         surefind="0.1", created="2026-01-01T00:00:00", command=f"surefind bench --answers {URL}", audience="everybody",
         exam=AnswersExam(name=WORD, version=1, queries=7, without_span=7, dropped=7), groups=(), confidence=0.95,
-        environment=environment(), unanswerable=7, rows=(row, replace(row, name=URL)),
+        environment=environment(), rows=(row, replace(row, name=URL)),
     )  # fmt: skip
 
 

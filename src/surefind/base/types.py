@@ -348,6 +348,24 @@ def in_words(confidence: float | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Quote:
+    """What one of the first passages of a search says to the query, in the words of its document."""
+
+    rank: int
+    """The rank of its passage, from 1."""
+    text: str
+    """A line for each of its paragraphs, items, rows and lines of code."""
+    mark: tuple[int, int]
+    """The characters of the text that answer best."""
+    span: tuple[int, int]
+    """Where it stands in the text of the document."""
+    logit: float
+    """What the reader says of its best block."""
+    score: float
+    """The same with the words that the block shares with the query, and the rank of its passage."""
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResult:
     """The result of a search: the hits, best first, and the trace of the stages."""
 
@@ -371,6 +389,8 @@ class SearchResult:
     """The best passage, if the confidence is below the minimum that was asked for. There are no hits then."""
     waiting_for: tuple[Waiting, ...] = ()
     """The retrievers of the pipeline that took no part, because their indexes are still being built."""
+    quotes: tuple[Quote, ...] = ()
+    """What a reader found in the first passages, if it has read them: what answers quote."""
 
     @property
     def sure(self) -> str:
@@ -386,7 +406,7 @@ class SearchResult:
         """Returns the JSON form of the result, the same for every interface. How many documents were left out is not
         part of it: a caller must not learn how many there are that it may not read."""
         data = _shallow(self)
-        del data["withheld"]
+        del data["withheld"], data["quotes"]
         data["trace"] = [_shallow(entry) for entry in self.trace]
         data["waiting_for"] = [_shallow(item) for item in self.waiting_for]
         closest = {"document": self.closest.document, "title": self.closest.title} if self.closest else None

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from surefind.base.running import FELL_BACK
+from surefind.base.text.markup import without_markup
 from surefind.base.types import Hit, SearchResult, TraceEntry
 from surefind.doors.cli._common import console
-from surefind.doors.words import pieces, sought, without_markup
+from surefind.doors.words import pieces, sought
 from surefind.engine.search.pipeline import waiting_text
+from surefind.kb.answer.values import NOT_HERE, NOT_SURE, Answer
 
 _SNIPPET = 320
 """Characters in a snippet."""
@@ -66,6 +68,27 @@ def show(
     if result.withheld:
         who = "with --as " + ", ".join(groups) if groups else "without --as GROUP"
         screen.print(f"{result.withheld} documents were left out before ranking (filters, or restricted {who}).")
+
+
+def show_answer(answer: Answer) -> None:
+    """Prints an answer and its sources, or the closest passages, or that there are none."""
+    screen = console()
+    if answer.state == "not_here":
+        near = f" Closest: {answer.closest.title or answer.closest.document}" if answer.closest else ""
+        screen.print(f"{NOT_HERE}{near}", markup=False, soft_wrap=True)
+        return
+    if answer.state == "not_sure":
+        screen.print(NOT_SURE)
+    for sentence in answer.sentences:
+        text = Text(sentence.text)
+        if sentence.mark and sentence.mark != (0, len(sentence.text)):
+            text.stylize("bold", *sentence.mark)
+        text.append("".join(f" [{number}]" for number in sentence.citations))
+        screen.print(text, soft_wrap=True, end="\n" if answer.model else "\n\n")
+    for number, hit in enumerate(answer.cited, 1):
+        screen.print(Text(f"[{number}] {hit.title}  {place(hit)}", style="dim"), soft_wrap=True)
+    how = f"written by {answer.model}" if answer.model else "quoted, no language model was used"
+    screen.print(f"{answer.sure.capitalize()}; {how}." if answer.sure else f"{how.capitalize()}.", markup=False)
 
 
 def place(hit: Hit) -> str:

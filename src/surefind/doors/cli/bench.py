@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -47,10 +47,12 @@ _HEAD, _COLUMN = 26, 24
 """The width of the names of figures, and of a column of figures."""
 
 
-def check_options(answers: bool, unanswerable: Path | None, others: Mapping[str, object]) -> None:
-    """Refuses options that do not go together. `others` are those that --answers does not take."""
-    if unanswerable and not answers:
-        raise UsageError("--unanswerable is for --answers. Add --answers, or leave it out.")
+def check_options(answers: bool, own: Mapping[str, object], others: Mapping[str, object]) -> None:
+    """Refuses options that do not go together: `own` are for --answers alone, `others` are those that it does not
+    take."""
+    given = next((option for option, value in own.items() if value), None)
+    if given and not answers:
+        raise UsageError(f"{given} is for --answers. Add --answers, or leave it out.")
     wrong = [option for option, value in others.items() if value]
     if answers and wrong:
         raise UsageError(f"--answers measures what `surefind ask` quotes, and {wrong[0]} is not for it. Leave one out.")
@@ -59,23 +61,32 @@ def check_options(answers: bool, unanswerable: Path | None, others: Mapping[str,
 def bench_answers(
     kb: Path,
     plans: Callable[[KnowledgeBase], list[Plan]],
-    unanswerable: Path | None,
+    unanswerable: Sequence[Path],
+    model: str | None,
     out: Path | None,
     command: str,
+    spending: tuple[float | None, bool],
     as_json: bool,
 ) -> None:
+    """Measures quotes or, with `model`, what a language model writes; "" is the one of the settings."""
     from surefind.base.disk.sealed import to_json
     from surefind.kb import KnowledgeBase
+    from surefind.kb.answer.written import calls_of
     from surefind.lab.bench.answers import measure_answers, write_answers
     from surefind.lab.bench.saved import report_folder
 
-    without = questions_of(unanswerable) if unanswerable else []
+    without = {path.stem: questions_of(path) for path in unanswerable}
     reports: list[tuple[AnswersReport, Path]] = []
     with progress(quiet=as_json) as report, KnowledgeBase.open(kb) as base:
         tell_problems(base)
         planned = plans(base)
+        if model is not None:
+            asked = sum(
+                len(plan.contenders) * (len(plan.exam.queries) + sum(map(len, without.values()))) for plan in planned
+            )
+            agree(base, [calls_of(base.services, model or None, asked)], *spending, quiet=as_json)
         for plan in planned:
-            made = measure_answers(base, plan, without, command, report)
+            made = measure_answers(base, plan, without, command, report, model)
             folder = out / plan.exam.name if out and len(planned) > 1 else out
             page = write_answers(made, folder or report_folder(base.data, made.exam.name, made.created))
             reports.append((made, page))
@@ -107,7 +118,7 @@ def _show_answers(made: AnswersReport, page: Path) -> None:
     """Prints a row for each figure and a column for each pipeline, in as many tables as the screen needs."""
     from rich.table import Table
 
-    from surefind.lab.bench.answers import LEGEND, about, cells, heads, row_name
+    from surefind.lab.bench.answers import LEGEND, about, figures, row_name
 
     screen, rows = console(), made.ordered
     typer.echo(about(made))
@@ -118,8 +129,9 @@ def _show_answers(made: AnswersReport, page: Path) -> None:
         table.add_column("", no_wrap=True)
         for row in part:
             table.add_column(row_name(row), justify="right", overflow="fold")
-        for figures in zip(heads(made), *(cells(made, row) for row in part), strict=True):
-            table.add_row(*figures)
+        columns = [figures(made, row) for row in part]
+        for name in columns[0]:
+            table.add_row(name, *(column[name] for column in columns))
         screen.print(table)
     typer.echo(LEGEND)
     typer.echo(f"Report: {page}")
@@ -183,10 +195,17 @@ def bench(
         bool, typer.Option("--answers", help="Measure what `surefind ask` quotes instead, and how sure it is.")
     ] = False,
     unanswerable: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--unanswerable",
-            help="For --answers: a file of questions that the documents do not answer, one a line, or CSV or JSONL.",
+            help="For --answers: a file of questions that the documents do not answer, one a line, or CSV or JSONL. "
+            "May be repeated: each file has its own figures.",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--llm", help="For --answers: measure what this language model writes, such as ollama:llama3.2, not quotes."
         ),
     ] = None,
     per_family: Annotated[int, typer.Option("--per-family", help="Known-item questions per family.")] = 200,
@@ -236,8 +255,8 @@ def bench(
     seconds, and a stopped run continues from where it stopped.
 
     With --answers, bench asks the questions of the exam as `surefind ask --quote` does, of the default pipeline or of
-    those that are named, and compares the quotes with the gold passages. It asks no language model and caches nothing:
-    a stopped run starts again.
+    those that are named, and compares the quotes with the gold passages. With --llm, a language model writes the
+    answers. Only its answers are cached: a stopped run starts again.
     """
     from surefind.base.access import Access
     from surefind.kb import KnowledgeBase
@@ -251,7 +270,7 @@ def bench(
     access = Access.of(*(group or ()))
     others: dict[str, object] = {"--layout": layouts, "--beir": beir, "--measure": measure, "--save": save}
     others |= {"--check": check, "--use": use, "--runs": runs, "--dry-run": dry_run, "--fresh": fresh, "--ray": ray}
-    check_options(answers, unanswerable, {**others, "--ask-again": ask_again})
+    check_options(answers, {"--unanswerable": unanswerable, "--llm": model}, {**others, "--ask-again": ask_again})
     if answers:
 
         def planned(base: KnowledgeBase) -> list[Plan]:
@@ -262,7 +281,7 @@ def bench(
                 for chosen_exam in _exams(base, exam or [], per_family, seed, access)
             ]
 
-        bench_answers(kb, planned, unanswerable, out, _command(), as_json)
+        bench_answers(kb, planned, unanswerable or [], model, out, _command(), (budget, yes), as_json)
         return
     if ray and (fresh or runs):
         raise UsageError("--ray puts rankings into the cache, and --fresh and --runs do not read it. Leave one out.")

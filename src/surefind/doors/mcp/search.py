@@ -41,7 +41,7 @@ from surefind.engine.search.reader import MAX_QUERY
 from surefind.engine.store.versions import About
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import answer
-from surefind.kb.answer.values import NOT_HERE
+from surefind.kb.answer.values import NOT_HERE, NOT_SURE
 
 ABOUT_SEARCH = (
     "Find the passages of this knowledge base that answer a question. Write the question in a sentence or in a few "
@@ -139,28 +139,29 @@ class AskArguments(Arguments):
 def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> ToolReply:
     """Answers, and cites as much as fits."""
     answered = answer(kb, given.query, access)
-    if not answered.answered:
-        return ToolReply(NOT_HERE, {"answered": False, "confidence": rounded(answered.confidence), "sentences": []})
+    rest = {"state": answered.state, "confidence": rounded(answered.confidence)}
+    if not answered.sentences:
+        return ToolReply(NOT_HERE, {"answered": False, **rest, "sentences": []})
     said = answered.sentences[: max(1, given.max_tokens // _EACH)]
-    cited = {hit.rank: hit for hit in answered.cited if any(hit.rank in sentence.citations for sentence in said)}
+    cited = {n: answered.cited[n - 1] for n in sorted({n for sentence in said for n in sentence.citations})}
     budget = given.max_tokens - _PLACE * (len(cited) + 1)
     sentences: list[dict[str, Any]] = []
-    lines: list[str] = []
+    lines: list[str] = [NOT_SURE] if answered.state == "not_sure" else []
     for sentence in said:
         text, marks = (
             clipped(harmless(sentence.text), max(1, budget - _PLACE)),
-            "".join(f" [{rank}]" for rank in sentence.citations),
+            "".join(f" [{number}]" for number in sentence.citations),
         )
-        made = {"text": text, "citations": [cited[rank].id for rank in sentence.citations]}
+        made = {"text": text, "citations": [cited[number].id for number in sentence.citations]}
         line = quoted(text + marks)
         if sentences and size("\n".join([*lines, line]), [*sentences, made]) > budget:
             break
         lines.append(line)
         sentences.append(made)
-    places = [f"[{rank}] id {hit.id} · {one_line(hit.citation)}" for rank, hit in cited.items()]
+    places = [f"[{number}] id {hit.id} · {one_line(hit.citation)}" for number, hit in cited.items()]
     citations = [{"id": hit.id, "citation": one_line(hit.citation)} for hit in cited.values()]
     data = {
-        "answered": True, "confidence": rounded(answered.confidence), "sure": answered.sure,
+        "answered": answered.answered, **rest, "sure": answered.sure,
         "written_by": answered.model or "quotes", "sentences": sentences, "citations": citations,
     }  # fmt: skip
     how = f"The answer is {answered.sure}. " if answered.sure else ""

@@ -23,8 +23,8 @@ from urllib.parse import unquote
 from markupsafe import Markup
 
 from surefind.base.text.blocks import joints, site_paths, slug, title_of, without_suffix
+from surefind.base.text.markup import without_markup
 from surefind.base.types import Document
-from surefind.doors.words import without_markup
 from surefind.kb.drafts.difference import DiffLine
 
 if TYPE_CHECKING:

@@ -23,12 +23,13 @@ from starlette.responses import Response
 
 from surefind.base.access import Caller
 from surefind.base.errors import NotBuiltError, NothingIndexedError, QueryError, SurefindError, UsageError
+from surefind.base.text.markup import cut_out, markup_spans
 from surefind.base.types import Effort, Hit, SearchResult
 from surefind.doors.http.answers import shown_to
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, hit_path, is_fragment, local_path, page
-from surefind.doors.words import cut_out, markup_spans, pieces, sought, why
+from surefind.doors.words import pieces, sought, why
 from surefind.engine.search.hits import Extent, window
 from surefind.engine.search.pipeline import Pipeline, waiting_text
 from surefind.engine.search.reader import RequestedSearch
@@ -85,11 +86,6 @@ def parts_of(hit: Hit, words: frozenset[str], most: int = _SNIPPET_CHARS) -> lis
             inside = next(rest, None)
         parts.append(TextSpan(text[a:b], bool(inside and inside[0] <= a), start <= a < end))
     return [*parts, TextSpan("\u00a0…", False, False)] if until < len(whole) else parts
-
-
-def plain(text: str) -> str:
-    """Returns a text without markup and the syntax of Markdown."""
-    return _without_syntax(text, ())[0]
 
 
 def _without_syntax(text: str, places: tuple[int, ...]) -> tuple[str, list[int]]:
@@ -396,11 +392,14 @@ async def keep(
 
 @dataclass(frozen=True)
 class Quote:
-    """A sentence of the answer, and where it is from."""
+    """A quote or a sentence of the answer, and where it is from."""
 
-    text: str
-    sources: list[tuple[Hit, str]]
-    """The hits, each with the address that opens its document at the sentence."""
+    before: str
+    marked: str
+    """What answers best."""
+    after: str
+    sources: list[tuple[int, Hit, str]]
+    """The hits with their numbers, each with the address that opens its document at what is marked."""
 
 
 @router.get("/ask")
@@ -436,5 +435,10 @@ def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer |
 
 
 def _quote(sentence: Cited, answered: Answer) -> Quote:
-    hits = [hit for hit in answered.result.hits if hit.rank in sentence.citations]
-    return Quote(plain(sentence.text), [(hit, hit_path(hit, "", sentence.text)) for hit in hits])
+    start, end = sentence.mark or (0, 0)
+    best = sentence.text[start:end] or sentence.text
+    hits = [(number, answered.cited[number - 1]) for number in sentence.citations]
+    return Quote(
+        sentence.text[:start], sentence.text[start:end], sentence.text[end:],
+        [(number, hit, hit_path(hit, "", best)) for number, hit in hits],
+    )  # fmt: skip

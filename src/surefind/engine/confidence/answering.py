@@ -35,8 +35,6 @@ FILE = "builtin.json"
 @dataclass(frozen=True, eq=False)
 class Builtin:
     predictors: Mapping[Kind, LogisticModel]
-    quote: LogisticModel
-    """How likely a quoted sentence answers a question (`answer.quoting`)."""
     encoder: str
     """The index spec of the dense retriever whose cosines it knows."""
     collections: int
@@ -57,12 +55,11 @@ class Builtin:
 def builtin() -> Builtin:
     data = json.loads(files("surefind.engine.confidence").joinpath(FILE).read_text(encoding="utf-8"))
     predictors = {kind: LogisticModel.of(SavedModel(**model)) for kind, model in data["predictors"].items()}
-    quote = LogisticModel.of(SavedModel(**data["quote"]))
-    return Builtin(predictors, quote, data["encoder"], len(data["collections"]))
+    return Builtin(predictors, data["encoder"], len(data["collections"]))
 
 
 FOLDER = "confidence"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True, eq=False)

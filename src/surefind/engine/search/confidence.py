@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.base.errors import SurefindError
-from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Rankings, Wording
+from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Quote, Rankings, Wording
 from surefind.engine.confidence.answering import probability
 from surefind.engine.confidence.signals import READ, TOKENS, Kind, overlap, reading_signals, signals, with_reading
 from surefind.engine.rerank.cross_encoder import bundled_reader
 from surefind.engine.search.pipeline import Pipeline, Reading, Run, fold
+from surefind.engine.search.quoting import QUOTED, block_reader, quotes
 from surefind.engine.store.backend import Passage, View
 
 _READ = 2_000
@@ -38,6 +39,8 @@ class Confidence:
     """Whether that were questions about these documents."""
     known_words: float | None = None
     """The share of the query's words that occur in the documents; None if no retriever looks at words."""
+    quotes: tuple[Quote, ...] = ()
+    """What was read in the first passages, if they were read."""
 
 
 UNKNOWN = Confidence(None)
@@ -59,14 +62,17 @@ def confidence_of(
         return Confidence(0.0, "nothing was found", known_words=known)
     texts = {0: _of_hit(first)} if first else _texts(_last(run), reading)
     kind, values = _signals(run, [query], pipeline, reading.view, words, texts)
-    failed = ""
+    failed: str = ""
+    read: tuple[Quote, ...] = ()
     if effort == "read":
         try:
-            kind, values = with_reading(kind, values, _read(run, [query], reading))
+            read, signals_read = _read(run, 0, query, reading)
+            kind, values = with_reading(kind, values, signals_read[None])
         except SurefindError as error:  # no model, or a damaged one: the search itself does not need it
             failed = f"; no model read the hits: {error}"
+            read = quotes(query.text, _first(run, 0, reading), None)
     estimate = probability(reading.services, str(pipeline), pipeline.retrieve, reading.view, kind, values)
-    return Confidence(estimate.p, estimate.words + failed, estimate.own, known)
+    return Confidence(estimate.p, estimate.words + failed, estimate.own, known, read)
 
 
 def signals_of(
@@ -75,19 +81,24 @@ def signals_of(
     """Returns the signals of each query of a run, and their kind. They do not depend on how many hits were wanted."""
     words = _wordings(queries, pipeline, reading)
     kind, values = _signals(run, queries, pipeline, reading.view, words, _texts(_last(run), reading))
-    return with_reading(kind, values, _read(run, queries, reading)) if effort == "read" else (kind, values)
+    if effort != "read":
+        return kind, values
+    read = [_read(run, number, query, reading)[1] for number, query in enumerate(queries)]
+    return with_reading(kind, values, np.array(read))
 
 
-def _read(run: Run, queries: Sequence[Query], reading: Reading) -> Floats:
-    """The signals of the reader for each query."""
-    reader = bundled_reader(TOKENS)
-    last = _last(run)
-    signals = []
-    for number, query in enumerate(queries):
-        ids = last.row(number)[0][:READ].tolist()
-        chunks = [passage.chunk for passage in reading.passages(ids, _AROUND)]
-        signals.append(reading_signals(reader.score(query.text, chunks)))
-    return np.array(signals)
+def _read(run: Run, number: int, query: Query, reading: Reading) -> tuple[tuple[Quote, ...], Floats]:
+    """Reads the first passages of a query: returns their quotes, and the signals."""
+    ids = _last(run).row(number)[0][:READ].tolist()
+    chunks = [passage.chunk for passage in reading.passages(ids, _AROUND)]
+    logits = bundled_reader(TOKENS).score(query.text, chunks)
+    read = quotes(query.text, _first(run, number, reading), block_reader())
+    return read, reading_signals(logits, read)
+
+
+def _first(run: Run, number: int, reading: Reading) -> Sequence[Passage]:
+    """The first passages of a query, whole: they do not depend on which hits are asked for."""
+    return reading.passages(_last(run).row(number)[0][:QUOTED].tolist())
 
 
 def _wordings(queries: Sequence[Query], pipeline: Pipeline, reading: Reading) -> Wordings:

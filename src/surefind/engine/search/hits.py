@@ -23,7 +23,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
 
 from surefind.base.errors import UsageError
 from surefind.base.text.words import sentence_spans
@@ -103,30 +102,11 @@ _BREAK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+#|>]|\d{1,4}[.)])\s*\S))")
 _ANALYZER = English()
 _LENGTH = 0.375
 """How much a long sentence loses against a short one."""
-_SAYS = re.compile(r"\W*+(?:\w++\W++){2}\w")
-"""A sentence that can answer something has three words."""
-_BESIDE = 0.5
-"""What a sentence is worth beside a good one, as a share of the good one."""
 _MIN_LETTERS, _ENDING = 3, 2
 """A word has at least the first `_MIN_LETTERS` letters of its stem, and all of the stem but `_ENDING` letters."""
 
 _MAX_REMEMBERED_CHARS = 5_000
 """Characters of a text whose sentences are remembered; with 2,000 texts at most 10 MB, of wide characters 40."""
-
-
-class Sentence(NamedTuple):
-    """A sentence of one of several texts."""
-
-    text: int
-    """The number of the text."""
-    start: int
-    end: int
-    before: int
-    """Where the sentence before it starts; its own start if there is none."""
-    after: int
-    """Where the sentence after it ends; its own end if there is none."""
-    shared: float
-    """What it shares with the query."""
 
 
 def best_sentences(query: str, texts: Sequence[str]) -> list[tuple[int, int] | None]:
@@ -138,19 +118,9 @@ def best_sentences(query: str, texts: Sequence[str]) -> list[tuple[int, int] | N
     return best
 
 
-def sentences_by_words(query: str, texts: Sequence[str], most: int) -> list[Sentence]:
-    """Returns at most `most` sentences: those that share most with the query, and the ones beside them, which may hold
-    the answer in other words. The sentences of earlier texts come first among equals."""
-    spans, scores = _scored(query, texts)
-    ranked = []
-    for text, (cut, row) in enumerate(zip(spans, scores, strict=True)):
-        for at, (start, end) in enumerate(cut):
-            beside = max((row[near] for near in (at - 1, at + 1) if 0 <= near < len(row)), default=0.0)
-            if _SAYS.match(texts[text], start, end):
-                near = cut[max(0, at - 1)][0], cut[min(len(cut) - 1, at + 1)][1]
-                sentence = Sentence(text, start, end, *near, row[at])
-                ranked.append((-max(row[at], _BESIDE * beside), text, at, sentence))
-    return [sentence for *_, sentence in sorted(ranked)[:most]]
+def shares(query: str, texts: Sequence[str]) -> list[float]:
+    """Returns what the best sentence of each text shares with the query."""
+    return [max(row, default=0.0) for row in _scored(query, texts)[1]]
 
 
 def _scored(query: str, texts: Sequence[str]) -> tuple[list[tuple[tuple[int, int], ...]], list[list[float]]]:

@@ -265,7 +265,7 @@ class Findings:
         return SearchResult(
             self.query, hits, self.run.trace, str(self.pipeline), withheld, generation,
             confidence=sure.confidence, confidence_from=sure.calibrated, confidence_own=sure.own,
-            known_words=sure.known_words, closest=closest, waiting_for=self.waiting,
+            known_words=sure.known_words, closest=closest, waiting_for=self.waiting, quotes=sure.quotes,
         )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -9,23 +10,52 @@ from surefind.base.types import SURE, Hit, SearchResult, in_words
 
 NOT_HERE = "Nothing here answers this."
 """The answer if no passage answers the question."""
+NOT_SURE = "Not sure. The closest passages:"
+"""What stands before the closest passages if one of them may answer the question."""
+State = Literal["answered", "not_sure", "not_here"]
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A sentence, and the ranks of the hits that say it."""
+    """A quote, or a sentence that a model wrote, and the numbers of the hits that say it: those of `Answer.cited`,
+    counted from 1."""
 
     text: str
+    """A quote has a line for each of its paragraphs, items, rows and lines of code."""
     citations: tuple[int, ...]
+    mark: tuple[int, int] | None = None
+    """The characters of a quote that answer best."""
+    span: tuple[int, int] | None = None
+    """Where a quote stands in the text of its document."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"text": self.text, "citations": list(self.citations), "mark": self.mark and list(self.mark)}
+
+
+def numbered(said: Iterable[tuple[Cited, Sequence[Hit]]]) -> tuple[tuple[Cited, ...], tuple[Hit, ...]]:
+    """Numbers the hits that sentences cite, in the order in which they are cited first."""
+    numbers: dict[str, int] = {}
+    cited: list[Hit] = []
+    sentences = []
+    for sentence, hits in said:
+        for hit in hits:
+            if numbers.setdefault(hit.id, len(cited) + 1) > len(cited):
+                cited.append(hit)
+        marks = tuple(dict.fromkeys(numbers[hit.id] for hit in hits))
+        sentences.append(Cited(sentence.text, marks, sentence.mark, sentence.span))
+    return tuple(sentences), tuple(cited)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     query: str
     sentences: tuple[Cited, ...]
-    """Empty if nothing here answers the question."""
+    """What answers the question; if it is not sure, a quote of each of the closest passages; empty if nothing here
+    answers it."""
     result: SearchResult
     """The search that the answer is made from."""
+    cited: tuple[Hit, ...] = ()
+    """The hits that are cited, in the order of their numbers."""
     model: str = ""
     """The language model that wrote it; empty if the sentences are quotes."""
     dropped: tuple[str, ...] = ()
@@ -33,42 +63,54 @@ class Answer:
     note: str = ""
     """Why a model was not used, or failed."""
     dollars: float = 0.0
-    confidence: float | None = None
-    """The probability that the first sentence answers the question; None if it was not computed."""
-    closest: Hit | None = None
-    """The best passage, if nothing answers the question."""
+    invented: int = 0
+    """Citations of the model that named no passage. They are left out."""
+
+    @property
+    def confidence(self) -> float | None:
+        """The probability that the first passage answers the question, as the search says; None if it was not
+        computed."""
+        return self.result.confidence
 
     @property
     def sure(self) -> str:
-        """The confidence in words; empty if it was not computed. What is quoted is perhaps here, at least."""
-        words = in_words(self.confidence)
-        return SURE[1][1] if self.answered and words == SURE[-1][1] else words
+        """The confidence in words, as the search says them; empty if it was not computed."""
+        return self.result.sure
+
+    @property
+    def state(self) -> State:
+        if not self.sentences:
+            return "not_here"
+        return "not_sure" if not self.model and self.sure == SURE[1][1] else "answered"
 
     @property
     def answered(self) -> bool:
-        return bool(self.sentences)
+        """Whether it answers. Where it is not sure, it only shows what is closest."""
+        return self.state == "answered"
+
+    @property
+    def closest(self) -> Hit | None:
+        """The best passage, if nothing answers the question."""
+        if self.sentences:
+            return None
+        return self.result.hits[0] if self.result.hits else self.result.closest
 
     @property
     def text(self) -> str:
         """The answer as text, with citations such as [1]."""
-        shown = (sentence.text + "".join(f" [{rank}]" for rank in sentence.citations) for sentence in self.sentences)
-        return " ".join(shown) or NOT_HERE
-
-    @property
-    def cited(self) -> tuple[Hit, ...]:
-        """The hits that are cited."""
-        ranks = {rank for sentence in self.sentences for rank in sentence.citations}
-        return tuple(hit for hit in self.result.hits if hit.rank in ranks)
+        marked = [sentence.text + "".join(f" [{n}]" for n in sentence.citations) for sentence in self.sentences]
+        if self.model:
+            return " ".join(marked)
+        return "\n\n".join([NOT_SURE, *marked] if self.state == "not_sure" else marked) or NOT_HERE
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form, the same for every interface."""
         return {
             "query": self.query,
             "answered": self.answered,
+            "state": self.state,
             "answer": self.text,
-            "sentences": [
-                {"text": sentence.text, "citations": list(sentence.citations)} for sentence in self.sentences
-            ],
+            "sentences": [sentence.to_dict() for sentence in self.sentences],
             "citations": [hit.to_dict() for hit in self.cited],
             "confidence": self.confidence,
             "sure": self.sure,
@@ -87,3 +129,8 @@ class AnswerStep:
 
     kind: Literal["search", "sentence", "end"]
     value: SearchResult | Cited | Answer
+
+
+def refuses(result: SearchResult) -> bool:
+    """Whether a search says that the answer is probably not here: then nothing is quoted, and no model is asked."""
+    return not result.hits or in_words(result.confidence) == SURE[-1][1]

@@ -25,16 +25,18 @@ from typing import Any
 from surefind.base.access import Access
 from surefind.base.errors import AnswerError, SurefindError
 from surefind.base.prompts.fence import Data
-from surefind.base.prompts.values import Completion
+from surefind.base.prompts.values import Calls, Completion
 from surefind.base.protocols import Services
-from surefind.base.types import PAD, Hit, SearchResult
+from surefind.base.types import PAD, Chunk, Hit, SearchResult
 from surefind.engine.analyze.english import English
 from surefind.engine.llm.ask import ask, read_object
+from surefind.engine.rerank.cross_encoder import bundled_reader
 from surefind.engine.retrieve.graph_global import GraphGlobal
+from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.backends.view import LocalView
 from surefind.kb import KnowledgeBase
-from surefind.kb.answer.values import Cited
+from surefind.kb.answer.values import Cited, numbered
 
 MIN_SUPPORT = 0.6
 _ANALYZER = English()
@@ -89,6 +91,13 @@ def told(kb: KnowledgeBase, result: SearchResult, retriever: GraphGlobal, access
 
 _SLOTS = ("passages", "query")
 _MAX_TOKENS = 500
+_CHARACTERS = 3
+"""Characters of a token, at least, as a cost is quoted."""
+_READ_TOKENS = 256
+PASSAGES = 5
+"""Passages that an answer is made from."""
+EXTENT = Extent(None, 2_000)
+"""What a model reads of each passage, and an answer shows of it."""
 _PROMPT, _GLOBAL = "v1", "global"
 
 
@@ -97,9 +106,12 @@ class WrittenAnswer:
     """What the model wrote, sentence by sentence."""
 
     sentences: tuple[Cited, ...]
+    cited: tuple[Hit, ...]
     dropped: tuple[str, ...]
     model: str
     dollars: float
+    invented: int
+    """Citations of passages that it was not shown. They are left out."""
 
 
 def write(
@@ -125,15 +137,31 @@ def write(
     sentences = _sentences(answer)
     if sentences is None:
         raise AnswerError("The model's answer had no list of sentences.")
-    kept, dropped = [], []
+    kept, dropped, invented = [], [], 0
     for text, numbers in sentences:
+        invented += sum(not 1 <= number <= len(read) for number in numbers)
         named = [read[number - 1] for number in numbers if 1 <= number <= len(read)]
         cited = [hit for _, hits in named for hit in hits]
         if supported(text, cited, [summary for summary, _ in named] if communities else ()):
-            kept.append(Cited(text, tuple(dict.fromkeys(hit.rank for hit in cited))))
+            kept.append((Cited(text, ()), cited))
         else:
             dropped.append(text)
-    return WrittenAnswer(tuple(kept), tuple(dropped), answer.model or services.chat_name(model), answer.dollars)
+    said, hits = numbered(kept)
+    return WrittenAnswer(
+        said, hits, tuple(dropped), answer.model or services.chat_name(model), answer.dollars, invented
+    )
+
+
+def calls_of(services: Services, model: str | None, questions: int) -> Calls:
+    """Returns the most that written answers to so many questions cost."""
+    tokens = PASSAGES * (EXTENT.max_chars or 0) // _CHARACTERS
+    return Calls(services.chat_name(model), questions, questions * tokens, questions * _MAX_TOKENS)
+
+
+def reads(sentence: str, passages: Sequence[Hit]) -> bool:
+    """Whether the bundled reader says that one of these passages says a sentence."""
+    chunks = [Chunk("", 0, 0, hit.text, (hit.title, *hit.headings)) for hit in passages]
+    return bool(chunks) and float(bundled_reader(_READ_TOKENS).score(sentence, chunks).max()) > 0
 
 
 def _shown(hit: Hit) -> str:

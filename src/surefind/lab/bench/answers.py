@@ -1,19 +1,19 @@
-"""Measures what `surefind ask` quotes for the questions of an exam. It asks no language model.
+"""Measures what `surefind ask` answers to the questions of an exam: its quotes or, with `model`, what a language model
+writes.
 
-Every question of the exam whose gold is a span is asked once of every pipeline, and its first quote is compared with
-the gold (`measure.quotes` has the formulas). A question that gets no answer counts as wrong and as the least sure: its
-quote is not known. Questions without an answer in the documents are counted apart, so that the other figures do not
-depend on how many of them there are.
+Every question of the exam whose gold is a span is asked once of every pipeline. It is *right* if a gold passage stands
+in what is quoted: in an answer, or in one of the closest passages if ask is not sure (`measure.spans` has the rules).
+A question that gets no answer counts as wrong and as the least sure. Questions without an answer in the documents are
+counted apart, so that the other figures do not depend on how many of them there are.
 
-The report of `surefind bench --answers`: values, written as JSON and read again.
-
-Shows how good the quotes of `surefind ask` are: the cells of a table, and a page with the curve of risks.
+The report of `surefind bench --answers`: values, written as JSON and read again; the cells of a table, and a page with
+the curve of risks.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -26,20 +26,22 @@ from surefind.base.access import Access
 from surefind.base.disk.sealed import from_json, private_folder, read_sealed, to_json, write_sealed
 from surefind.base.errors import ExamError, UsageError
 from surefind.base.protocols import OnProgress
-from surefind.base.types import BoolArray, Floats
+from surefind.base.types import BoolArray, Floats, Hit
+from surefind.engine.search.quoting import answering
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import answer
-from surefind.kb.answer.values import Answer
+from surefind.kb.answer.values import Answer, Cited, State
+from surefind.kb.answer.written import PASSAGES, reads
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.html import page, square, table, x, y
 from surefind.lab.bench.plan import Contender, Plan, label, left_out_text
 from surefind.lab.bench.report import Environment, environment
 from surefind.lab.bench.terminal import interval_text
 from surefind.lab.exam.model import ExamQuery, Judgment, clusters_of
-from surefind.lab.measure.spans import aurc, by_confidence, is_right, precision_at_half, risks, token_f1
+from surefind.lab.measure.spans import aurc, by_confidence, holds, is_right, precision_at_half, risks
 from surefind.lab.measure.statistics import Clusters, Interval, bootstrap, bootstrap_of, compare_all, letters, wilson
 
-FORMAT = 1
+FORMAT = 2
 """Increase it when a field is added, removed or changed. Reports of other formats are not read."""
 ANSWERS_FILE = "answers.json"
 
@@ -63,24 +65,67 @@ class AnswersExam:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Refusals:
+    """What happened to questions that no document answers."""
+
+    name: str
+    """The file that they are from."""
+    questions: int
+    refused: Interval
+    """The share of which ask said that nothing here answers it."""
+    unanswered: Interval
+    """The same, with those of which it was not sure."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What is known of answers that a language model wrote."""
+
+    model: str
+    written: int
+    """How many answers it wrote."""
+    supported: Interval | None
+    """The share of its sentences of which the reader says that a cited passage says them."""
+    dropped: float
+    """Sentences an answer that were left out, because their passages do not say them."""
+    invented: int
+    """Citations of passages that it was not shown; none of them is shown to anyone."""
+    facts: Interval | None
+    """The share of the facts of the questions (`answer_facts`) that the answers have."""
+    dollars: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class AnswersRow:
-    """A pipeline, and how good its quotes are."""
+    """A pipeline, and how good its answers are."""
 
     name: str
     aliases: tuple[str, ...]
     spec: str
     letters: str
     right: Interval
-    f1: Interval
+    """An answer string stands in what is quoted."""
+    first: Interval
+    """It stands in the first quote."""
+    reached: Interval | None
+    """`right` among the questions whose passage is in the first five hits."""
     answered: Interval
+    unsure: Interval
+    """How many got the closest passages instead of an answer."""
     precision: Interval | None
+    """`right` among the answered ones."""
+    lost: Interval | None
+    """Of the questions whose quote would be right, how many were refused."""
     precision_at_half: Interval
     aurc: Interval
-    unanswerable: Interval | None
+    characters: float
+    """The median length of what is quoted, of the first quote."""
+    unanswerable: tuple[Refusals, ...]
     seconds: float
     """The median time of a question."""
     curve: tuple[tuple[float, float], ...]
     """Points of the risk–coverage curve: (coverage, risk)."""
+    written: Written | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +138,6 @@ class AnswersReport:
     groups: tuple[str, ...]
     environment: Environment
     exam: AnswersExam
-    unanswerable: int
     confidence: float
     rows: tuple[AnswersRow, ...]
 
@@ -129,27 +173,42 @@ _REFUSED = -1.0
 
 
 @dataclass(frozen=True, eq=False)
-class GradedQuotes:
-    """What one pipeline quoted for each question of the exam."""
+class Grades:
+    """What one pipeline answered to each question of the exam."""
 
     right: BoolArray
-    f1: Floats
+    first: BoolArray
+    reached: BoolArray
+    """Whether a gold passage was in the hits."""
+    would: BoolArray
+    """Whether the quote is right, or would have been if it had not been refused."""
     confidence: Floats
     """`_REFUSED` where there was no answer."""
-    refused: int
-    """How many questions without an answer got none."""
+    states: tuple[State, ...]
+    characters: float
+    unanswerable: tuple[Refusals, ...]
     seconds: float
     """The median time of a question."""
+    written: Written | None
 
-    @property
-    def answered(self) -> BoolArray:
-        return self.confidence > _REFUSED
+    def are(self, state: State) -> BoolArray:
+        return np.array([own == state for own in self.states])
+
+
+Unanswerable = Mapping[str, Sequence[str]]
+"""Questions that no document answers, by the name of their file."""
 
 
 def measure_answers(
-    kb: KnowledgeBase, plan: Plan, unanswerable: Sequence[str], command: str, report: OnProgress | None = None
+    kb: KnowledgeBase,
+    plan: Plan,
+    unanswerable: Unanswerable,
+    command: str,
+    report: OnProgress | None = None,
+    model: str | None = None,
 ) -> AnswersReport:
-    """Asks every question of every pipeline of the plan, and returns the figures."""
+    """Asks every question of every pipeline of the plan, and returns the figures. With `model`, a language model
+    writes the answers."""
     _check(plan)
     bench = Bench(kb, report)
     bench.build(plan)
@@ -162,7 +221,8 @@ def measure_answers(
         )
     clusters = clusters_of(queries)
     graded = [
-        _grade(kb, contender, queries, texts, unanswerable, plan.access, bench.report) for contender in plan.contenders
+        _grade(kb, contender, queries, texts, unanswerable, plan.access, bench.report, model)
+        for contender in plan.contenders
     ]
     right = np.stack([grades.right for grades in graded], axis=1).astype(np.float64)
     marks = letters(right.mean(axis=0).tolist(), compare_all(right, clusters=clusters))
@@ -183,10 +243,9 @@ def measure_answers(
             dropped=left_out.total,
             restricted=left_out.restricted,
         ),
-        unanswerable=len(unanswerable),
         confidence=0.95,
         rows=tuple(
-            _row(contender, mark, grades, clusters, len(unanswerable))
+            _row(contender, mark, grades, clusters)
             for contender, grades, mark in zip(plan.contenders, graded, marks, strict=True)
         ),
     )
@@ -213,46 +272,120 @@ def _grade(
     contender: Contender,
     queries: Sequence[ExamQuery],
     texts: dict[str, str],
-    unanswerable: Sequence[str],
+    unanswerable: Unanswerable,
     access: Access,
     report: OnProgress,
-) -> GradedQuotes:
-    """Asks all questions of one pipeline and compares its quotes with the gold."""
-    questions = [*(query.text for query in queries), *unanswerable]
-    answers, seconds = [], []
-    for number, question in enumerate(questions):
-        report(f"Asking {contender.name}", number, len(questions))
+    model: str | None,
+) -> Grades:
+    """Asks all questions of one pipeline and compares its answers with the gold."""
+    questions = [*(query.text for query in queries), *(text for own in unanswerable.values() for text in own)]
+    seconds: list[float] = []
+
+    def ask(question: str) -> Answer:
+        report(f"Asking {contender.name}", len(seconds), len(questions))
         started = time.perf_counter()
-        answers.append(answer(kb, question, access, pipeline=contender.pipeline, quote=True))
+        made = answer(kb, question, access, pipeline=contender.pipeline, quote=model is None, model=model)
         seconds.append(time.perf_counter() - started)
+        return made
+
+    answers = [ask(query.text) for query in queries]
+    refusals = tuple(
+        _refusals(name, [ask(question).state for question in own]) for name, own in unanswerable.items() if own
+    )
     report(f"Asking {contender.name}", len(questions), len(questions))
-    known, others = answers[: len(queries)], answers[len(queries) :]
-    graded = [_graded(quoted, spans_of(query), texts) for quoted, query in zip(known, queries, strict=True)]
-    return GradedQuotes(
-        np.array([right for right, _ in graded]),
-        np.array([f1 for _, f1 in graded]),
-        np.array([quoted.confidence or 0.0 if quoted.answered else _REFUSED for quoted in known]),
-        sum(not quoted.answered for quoted in others),
+    golds = [[(gold, texts[gold.document][gold.start : gold.end]) for gold in spans_of(query)] for query in queries]
+    graded = [_graded(made, gold) for made, gold in zip(answers, golds, strict=True)]
+    sure = [made.confidence or 0.0 if made.sentences else _REFUSED for made in answers]
+    right, first, reached, would = np.array(graded).T
+    return Grades(
+        right,
+        first,
+        reached,
+        would,
+        np.array(sure),
+        tuple(made.state for made in answers),
+        float(np.median([len(made.sentences[0].text) for made in answers if made.sentences] or [0])),
+        refusals,
         float(np.median(seconds)),
+        _written(answers, queries) if model is not None else None,
     )
 
 
-def _graded(quoted: Answer, golds: Sequence[Judgment], texts: dict[str, str]) -> tuple[bool, float]:
-    """Whether the first quote has the answer, and its F1."""
-    if not quoted.answered:
-        return False, 0.0
-    first = quoted.sentences[0]
-    hit = next(hit for hit in quoted.result.hits if hit.rank == first.citations[0])
-    pairs = [(gold, texts[gold.document][gold.start : gold.end]) for gold in golds]
-    right = any(is_right(first.text, hit, gold, text) for gold, text in pairs)
-    return right, token_f1(first.text, [text for _, text in pairs])
+Gold = Sequence[tuple[Judgment, str]]
 
 
-def _row(contender: Contender, mark: str, graded: GradedQuotes, clusters: Clusters, unanswerable: int) -> AnswersRow:
+def _graded(made: Answer, gold: Gold) -> tuple[bool, bool, bool, bool]:
+    """Whether what is quoted is right, the first quote is, the passage was found, and the quote is or would be right if
+    it was not refused."""
+    said = [
+        any(_is_right(sentence, made.cited[number - 1], gold) for number in sentence.citations)
+        for sentence in made.sentences
+    ]
+    reached = any(holds(hit.text, hit.document, one, text) for hit in made.result.hits[:PASSAGES] for one, text in gold)
+    if made.model:  # its sentences stand together
+        whole = " ".join(sentence.text for sentence in made.sentences)
+        documents = {hit.document for hit in made.cited}
+        said = [any(holds(whole, one.document, one, text) for one, text in gold if one.document in documents)]
+    refused = [] if said else answering(made.result.quotes)
+    places = {hit.rank: hit.document for hit in made.result.hits}
+    would = any(said) or any(
+        is_right(quote.text, quote.span, places.get(quote.rank, ""), one, text)
+        for quote in refused
+        for one, text in gold
+    )
+    return any(said), bool(said and said[0]), reached, would
+
+
+def _is_right(sentence: Cited, hit: Hit, gold: Gold) -> bool:
+    return any(is_right(sentence.text, sentence.span, hit.document, one, text) for one, text in gold)
+
+
+def _refusals(name: str, states: Sequence[State]) -> Refusals:
+    n = len(states)
+    refused, answered = states.count("not_here"), states.count("answered")
+    return Refusals(name=name, questions=n, refused=wilson(refused, n), unanswered=wilson(n - answered, n))
+
+
+def _written(answers: Sequence[Answer], queries: Sequence[ExamQuery]) -> Written:
+    """What is known of what a model wrote."""
+    written = [made for made in answers if made.model]
+    supported = [
+        reads(sentence.text, [made.cited[number - 1] for number in sentence.citations])
+        for made in written
+        for sentence in made.sentences
+    ]
+    facts = [
+        holds(" ".join(sentence.text for sentence in made.sentences), "", None, fact)
+        for made, query in zip(answers, queries, strict=True)
+        for fact in facts_of(query)
+    ]
+    return Written(
+        model=written[0].model if written else "",
+        written=len(written),
+        supported=wilson(sum(supported), len(supported)) if supported else None,
+        dropped=sum(len(made.dropped) for made in written) / max(1, len(written)),
+        invented=sum(made.invented for made in written),
+        facts=wilson(sum(facts), len(facts)) if facts else None,
+        dollars=sum(made.dollars for made in answers),
+    )
+
+
+def facts_of(query: ExamQuery) -> list[str]:
+    """The facts that an answer to a question should have: `answer_facts` in its metadata, a list or lines of text."""
+    given = query.metadata.get("answer_facts", ())
+    facts = given.split("\n") if isinstance(given, str) else given if isinstance(given, list | tuple) else ()
+    return [fact.strip() for fact in facts if isinstance(fact, str) and fact.strip()]
+
+
+def _row(contender: Contender, mark: str, graded: Grades, clusters: Clusters) -> AnswersRow:
     """All figures of a pipeline with their intervals. Questions about one document are resampled together."""
-    answered = graded.answered
-    columns = np.stack([graded.right, graded.f1, answered], axis=1).astype(np.float64)
-    right, f1, share = bootstrap(columns, clusters=clusters)
+    answered, refused = graded.are("answered"), graded.are("not_here")
+    columns = np.stack([graded.right, graded.first, answered, graded.are("not_sure"), refused], axis=1).astype(float)
+    right, first, share, unsure, _ = bootstrap(columns, clusters=clusters)
+
+    def among(column: int, chosen: BoolArray) -> Interval | None:
+        return bootstrap(columns[chosen, column : column + 1], clusters=clusters[chosen])[0] if chosen.any() else None
+
     order, wrong = by_confidence(graded.confidence, graded.right)
     return AnswersRow(
         name=contender.name,
@@ -260,14 +393,19 @@ def _row(contender: Contender, mark: str, graded: GradedQuotes, clusters: Cluste
         spec=str(contender.pipeline),
         letters=mark,
         right=right,
-        f1=f1,
+        first=first,
+        reached=among(0, graded.reached),
         answered=share,
-        precision=bootstrap(columns[answered, :1], clusters=clusters[answered])[0] if answered.any() else None,
+        unsure=unsure,
+        precision=among(0, answered),
+        lost=among(4, graded.would),
         precision_at_half=bootstrap_of(precision_at_half, wrong, clusters=clusters[order]),
         aurc=bootstrap_of(aurc, wrong, clusters=clusters[order]),
-        unanswerable=wilson(graded.refused, unanswerable) if unanswerable else None,
+        characters=graded.characters,
+        unanswerable=graded.unanswerable,
         seconds=graded.seconds,
         curve=_curve(wrong),
+        written=graded.written,
     )
 
 
@@ -281,26 +419,42 @@ def _curve(wrong: Floats) -> tuple[tuple[float, float], ...]:
 
 
 _COLOURS = 8
-_HEADINGS = ("right", "F1", "answered", "right if answered", "right in the surer half", "AURC")
 LEGEND = (
-    "right: the first quote has the gold answer. F1: words shared with it. AURC: area under the curve of risks, 0 is "
+    "right: a gold passage stands in what is quoted: in the answer, or in one of the closest passages if ask is not "
+    "sure. right, but refused: of the questions whose quote would be right. AURC: area under the curve of risks, 0 is "
     "best. Brackets: 95% intervals. Pipelines that share a letter are statistically tied (p >= 0.05 after Holm)."
 )
 
 
-def heads(report: AnswersReport) -> list[str]:
-    unanswerable = ["refused if unanswerable"] if report.unanswerable else []
-    return [*_HEADINGS, *unanswerable, "tied", "s/question"]
-
-
-def cells(report: AnswersReport, row: AnswersRow) -> list[str]:
-    figures = [row.right, row.f1, row.answered, row.precision, row.precision_at_half, row.aurc]
-    figures += [row.unanswerable] if report.unanswerable else []
-    return [
-        *("–" if figure is None else interval_text(figure) for figure in figures),
-        row.letters,
-        f"{row.seconds:.2f}",
-    ]
+def figures(report: AnswersReport, row: AnswersRow) -> dict[str, str]:
+    """The figures of a row, by their names."""
+    shown: dict[str, Interval | str | None] = {
+        "right": row.right,
+        "in the first quote": row.first,
+        "right if its passage is in five hits": row.reached,
+        "answered": row.answered,
+        "not sure": row.unsure,
+        "right if answered": row.precision,
+        "right, but refused": row.lost,
+        "right in the surer half": row.precision_at_half,
+        "AURC": row.aurc,
+    }
+    for refusals in row.unanswerable:
+        shown[f"{refusals.name}: refused"] = refusals.refused
+        shown[f"{refusals.name}: not answered"] = refusals.unanswered
+    if (written := row.written) is not None:
+        shown |= {
+            "sentences that their passages say": written.supported,
+            "facts": written.facts,
+            "sentences left out, an answer": f"{written.dropped:.2f}",
+            "invented citations, not shown": f"{written.invented:,}",
+            "dollars": f"{written.dollars:.4f}",
+        }
+    shown |= {"characters": f"{row.characters:.0f}", "tied": row.letters, "s/question": f"{row.seconds:.2f}"}
+    return {
+        name: "–" if value is None else value if isinstance(value, str) else interval_text(value)
+        for name, value in shown.items()
+    }
 
 
 def row_name(row: AnswersRow) -> str:
@@ -310,8 +464,11 @@ def row_name(row: AnswersRow) -> str:
 def about(report: AnswersReport) -> str:
     """What was asked, and what was left out."""
     exam = report.exam
+    none = sum(refusals.questions for refusals in report.rows[0].unanswerable)
     text = f"{exam.label}: {exam.queries} questions"
-    text += f", and {report.unanswerable} that no document answers." if report.unanswerable else "."
+    text += f", and {none} that no document answers." if none else "."
+    if written := report.rows[0].written:
+        text += f" {written.model or 'No language model'} wrote {written.written} answers."
     if exam.without_span:
         text += f" {exam.without_span} questions were left out: their gold is a whole document, not a passage."
     return f"{text} {left_out_text(exam.dropped, exam.restricted)}".rstrip()
@@ -328,7 +485,8 @@ def write_answers(report: AnswersReport, folder: Path) -> Path:
 def render(report: AnswersReport) -> str:
     """The whole page of what `measure_answers` returns."""
     rows = report.ordered
-    figures = {row_name(row): [cell.replace(", ", ",\u00a0") for cell in cells(report, row)] for row in rows}
+    columns = {row_name(row): figures(report, row) for row in rows}
+    cells = {name: [cell.replace(", ", ",\u00a0") for cell in column.values()] for name, column in columns.items()}
     return page(
         "Answers",
         [
@@ -336,11 +494,11 @@ def render(report: AnswersReport) -> str:
             f"<h1>How good are the answers?</h1><p class='rest'>{escape(about(report))}</p>"
             f'<p class="spec">{escape(report.command)}</p></header>',
             "<section>",
-            table("How good the answers are", heads(report), figures),
+            table("How good the answers are", list(figures(report, rows[0])), cells),
             f'<p class="small soft">{escape(LEGEND)}</p></section>',
             f"<section><h2>Risk and coverage</h2>{curves(rows)}",
             '<p class="small soft">To the right: the share of questions that are answered, the surest first. Upwards: '
-            "the share of these whose quote is wrong. A question that ask refuses counts as wrong, and comes last."
+            "the share of these that are wrong. A question that ask refuses counts as wrong, and comes last."
             "</p></section>",
         ],
     )

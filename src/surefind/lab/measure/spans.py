@@ -24,14 +24,11 @@ For gold spans G and passages c_1 … c_k, with |·| a number of characters:
 The token recall, precision and IoU of "Evaluating Chunking Strategies for Retrieval" (Smith & Troynikov, Chroma 2024),
 on characters. Text in two passages is read twice, so it counts twice in Σ.
 
-Measures what `surefind ask` quotes: whether a quote has the answer, how close it is, and what its confidence says.
+Measures what `surefind ask` quotes: whether a quote has the answer, and what its confidence says.
 
-For a quote q of a document, and gold spans g of an exam:
-
-    right   some g of the same document is contained in q (letter for letter, white space folded), or at least half of
-            the characters of q lie inside g. The first is for gold that is shorter than a quote, the second for longer
-    F1      2·shared / (|q| + |g|), shared = Σ_w min(count of w in q, in g), over lower-cased words; the best g counts
-            (Rajpurkar et al., SQuAD, 2016)
+For a quote q of a document, and gold spans g of an exam, *right*: some g of the same document stands in q, or at least
+half of the characters of q lie inside g. The first is for gold that is shorter than a quote, the second for longer.
+Texts are compared by their words: case, markup, punctuation and white space do not count.
 
 The n questions in the order of their confidence, the surest first; e_i of the first i are wrong:
 
@@ -45,16 +42,17 @@ Questions that are equally sure share their mean, since no order of them is the 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from surefind.base.text.markup import plain
 from surefind.base.text.words import words
-from surefind.base.types import BoolArray, Floats, Hit, Rankings
+from surefind.base.types import BoolArray, Floats, Rankings
 from surefind.lab.exam.model import ExamQuery, Judgment
 from surefind.lab.measure.ranks import ChunkSpans
 
@@ -226,37 +224,27 @@ MIN_INSIDE = 0.5
 """The share of a quote that lies inside longer gold, at least."""
 
 
-def is_right(quote: str, hit: Hit, gold: Judgment, gold_text: str) -> bool:
-    """Returns whether a quote of a hit has the answer. `gold_text` is the text of the gold span."""
-    if hit.document != gold.document or gold.start is None or gold.end is None:
+def holds(text: str, document: str, gold: Judgment | None, gold_text: str) -> bool:
+    """Returns whether a text of a document has the words of the gold, in its order."""
+    wanted = _words_of(gold_text)
+    return bool(wanted) and (gold is None or gold.document == document) and f" {wanted} " in f" {_words_of(text)} "
+
+
+def is_right(quote: str, span: Span | None, document: str, gold: Judgment, gold_text: str) -> bool:
+    """Returns whether a quote of a document has the answer. `span` is its place there, if it is known; `gold_text` is
+    the text of the gold span."""
+    if holds(quote, document, gold, gold_text):
+        return True
+    if span is None or gold.start is None or gold.end is None or document != gold.document:
         return False
-    folded = _folded(gold_text)
-    return bool(folded) and (folded in _folded(quote) or _share_inside(quote, hit, gold.start, gold.end) >= MIN_INSIDE)
+    start, end = span
+    return max(0, min(end, gold.end) - max(start, gold.start)) >= MIN_INSIDE * max(1, end - start)
 
 
-def _share_inside(quote: str, hit: Hit, start: int, end: int) -> float:
-    """The share of the quote's characters inside a span of its document; of several places of the quote, the best."""
-    places = [(hit.start + a, hit.start + b) for a, b in _places(_folded(quote), hit.text)]
-    return max((max(0, min(b, end) - max(a, start)) / (b - a) for a, b in places), default=0.0)
-
-
-def _places(folded: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yields where a text has these words, whatever white space is between them."""
-    kept = [at for at, letter in enumerate(text) if not letter.isspace() or (at and not text[at - 1].isspace())]
-    plain = "".join(" " if text[at].isspace() else text[at] for at in kept)
-    at_plain = plain.find(folded) if folded else -1
-    while at_plain >= 0:
-        yield kept[at_plain], kept[at_plain + len(folded) - 1] + 1
-        at_plain = plain.find(folded, at_plain + len(folded))
-
-
-def token_f1(quote: str, golds: Sequence[str]) -> float:
-    """The F1 of the quote's words and those of the gold text that is closest to it."""
-    return max((_f1(Counter(words(quote)), Counter(words(gold))) for gold in golds), default=0.0)
-
-
-def _f1(left: Counter[str], right: Counter[str]) -> float:
-    return 2 * (left & right).total() / max(1, left.total() + right.total())
+@lru_cache(maxsize=5_000)
+def _words_of(text: str) -> str:
+    """The words of a text, without its markup, so that a quote without marks equals the document with them."""
+    return " ".join(words("\n".join(map(plain, text.split("\n"))).lower()))
 
 
 def risks(wrong: Floats) -> Floats:
@@ -281,7 +269,3 @@ def by_confidence(confidence: Floats, right: BoolArray) -> tuple[NDArray[np.int6
     _, group, sizes = np.unique(confidence, return_inverse=True, return_counts=True)
     wrong = np.bincount(group, weights=~right) / sizes
     return order, wrong[group][order]
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.split())

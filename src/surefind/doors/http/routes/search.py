@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Body, Query, Request
@@ -127,7 +127,7 @@ class AskRequest(BaseModel):
 
     query: str = Field(min_length=1, description="The question.", examples=["When is the wire cutoff?"])
     pipeline: str | None = Field(None, max_length=500, description="A pipeline of surefind.toml by name.")
-    quote: bool = Field(False, description="Quote sentences; ask no language model.")
+    quote: bool = Field(False, description="Quote passages; ask no language model.")
     min_confidence: float | None = Field(None, ge=0, le=1, description="Below it, nothing here answers the question.")
     stream: bool = Field(False, description="Send the answer as server-sent events, as it comes.")
 
@@ -135,7 +135,8 @@ class AskRequest(BaseModel):
 @router.post("/v1/ask", summary="Ask a question", response_class=JSONResponse)
 async def ask(wanted: AskRequest, request: Request, service: Served) -> Response:
     """Answers a question from the documents that the caller may read. Every sentence cites passages, and is checked
-    against them. Without a language model in surefind.toml, the sentences are quotes. With `stream`, the events are
+    against them. Without a language model in surefind.toml, the sentences are quotes; with `state` `not_sure`, they are
+    those of the closest passages. With `stream`, the events are
     `search` with the passages, `sentence` for each sentence, and `end` with the whole answer."""
     caller = await service.caller(request, "read")
     if len(wanted.query) > service.settings.max_query:
@@ -169,7 +170,7 @@ def _data(step: AnswerStep, caller: Caller) -> dict[str, Any]:
     value: Any = step.value
     if step.kind != "sentence":
         return shown_to(caller, value.to_dict())
-    return {"text": value.text, "citations": list(value.citations)}
+    return cast(dict[str, Any], value.to_dict())
 
 
 @router.get("/v1/facets", summary="List the metadata to filter by")
