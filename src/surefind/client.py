@@ -14,14 +14,14 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from types import TracebackType
 from typing import Any, Generic, Literal, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
 
 from surefind.base.errors import MissingPartError, RefusedError
-from surefind.base.types import Effort, Hit, SearchResult, StageScore, TraceEntry
+from surefind.base.types import Effort, Hit, SearchResult, StageScore, TraceEntry, Turn
 
 __all__ = ["AsyncClient", "Client"]
 
@@ -73,18 +73,22 @@ def search(
     offset: int = 0,
     confidence: Effort | None = None,
     min_confidence: float | None = None,
+    history: Sequence[Turn] = (),
 ) -> ServerRequest[Found]:
     """Finds passages. The parameters are those of `/v1/search`."""
     given = _given(
         k=k, pipeline=pipeline, where=list(where), text=text, max_chars=max_chars, offset=offset,
-        confidence=confidence, min_confidence=min_confidence,
+        confidence=confidence, min_confidence=min_confidence, history=list(map(asdict, history)) or None,
     )  # fmt: skip
     return ServerRequest(_found, "POST", "/v1/search", json={"query": query, **given})
 
 
-def ask(query: str, *, pipeline: str | None = None, quote: bool = False) -> ServerRequest[Row]:
+def ask(
+    query: str, *, pipeline: str | None = None, quote: bool = False, history: Sequence[Turn] = ()
+) -> ServerRequest[Row]:
     """Answers a question, with citations."""
-    return ServerRequest(dict, "POST", "/v1/ask", json={"query": query, **_given(pipeline=pipeline, quote=quote)})
+    given = _given(pipeline=pipeline, quote=quote, history=list(map(asdict, history)) or None)
+    return ServerRequest(dict, "POST", "/v1/ask", json={"query": query, **given})
 
 
 def passage(

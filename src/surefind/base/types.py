@@ -348,6 +348,18 @@ def in_words(confidence: float | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """A question that was asked before, and the documents that its answer cited."""
+
+    query: str
+    documents: tuple[str, ...] = ()
+
+
+History = tuple[Turn, ...]
+"""The questions before, oldest first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """What one of the first passages of a search says to the query, in the words of its document."""
 
@@ -389,6 +401,8 @@ class SearchResult:
     """The best passage, if the confidence is below the minimum that was asked for. There are no hits then."""
     waiting_for: tuple[Waiting, ...] = ()
     """The retrievers of the pipeline that took no part, because their indexes are still being built."""
+    searched: str = ""
+    """What was searched instead of the query, because it leans on the question before it; else empty."""
     quotes: tuple[Quote, ...] = ()
     """What a reader found in the first passages, if it has read them: what answers quote."""
 

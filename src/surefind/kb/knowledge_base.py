@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Self
 from surefind.base.access import Access
 from surefind.base.errors import NotBuiltError, NothingIndexedError, SourceError, StoreError
 from surefind.base.protocols import OnProgress, Retriever
-from surefind.base.types import Document, Effort, SearchResult
+from surefind.base.types import Document, Effort, SearchResult, Turn
 from surefind.engine.search.hits import PARENT, Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.reader import Current, Opening, Searcher, check_query
@@ -188,16 +188,20 @@ class KnowledgeBase:
         extent: Extent = PARENT,
         min_confidence: float | None = None,
         confidence: Effort | None = None,
+        history: Sequence[Turn] = (),
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits, in this layout
         or in that of the settings; none if it is less sure of the first one than `min_confidence`, or the settings'
         minimum. `extent` says how much text a hit has, and `confidence` how the search finds out how sure it is, if not
-        as the settings say. Raises `NotBuiltError` if an index is missing; `build` makes it."""
+        as the settings say. `history` are the questions before, on which this one may lean. Raises `NotBuiltError` if
+        an index is missing; `build` makes it."""
         k = self.settings.k if k is None else k
         least = self.settings.min_confidence if min_confidence is None else min_confidence
         effort = self.settings.effort() if confidence is None else confidence
         check_query(query, k, offset, least, effort)
-        return self.reader(layout).search(query, access, self.pipeline(pipeline), k, offset, extent, least, effort)
+        return self.reader(layout).search(
+            query, access, self.pipeline(pipeline), k, offset, extent, least, effort, tuple(history)
+        )
 
     def documents(self, access: Access) -> list[Document]:
         """Returns every document of the current generation that the caller may read, in order of id."""

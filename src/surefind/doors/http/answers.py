@@ -1,17 +1,47 @@
-"""Answers as JSON. Ten hits have 60 KB of text; orjson writes them in a tenth of the time of the standard library.
-It stands alone because routes and pages write answers, and neither imports the other."""
+"""Answers as JSON, and the questions before them. Ten hits have 60 KB of text; orjson writes them in a tenth of the
+time of the standard library. It stands alone because routes and pages write answers, and neither imports the other."""
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import orjson
+from pydantic import BaseModel, ConfigDict, Field
 
 from surefind.base.access import Caller
 from surefind.base.redact import without_addresses
-from surefind.base.types import SearchResult
+from surefind.base.types import History, SearchResult, Turn
+from surefind.engine.search.history import MOST_CITED, MOST_TURNS
+from surefind.engine.search.reader import MAX_QUERY
+
+
+class TurnRequest(BaseModel):
+    """A question that was asked before."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str = Field(max_length=MAX_QUERY, description="The question.")
+    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
+        default_factory=list, max_length=MOST_CITED, description="The documents that its answer cited."
+    )
+
+
+Turns = Annotated[
+    list[TurnRequest],
+    Field(
+        default_factory=list,
+        max_length=MOST_TURNS,
+        description="The questions before, oldest first. A question that leans on the last one is searched with it.",
+    ),
+]
+
+
+def turns_of(history: Sequence[TurnRequest]) -> History:
+    return tuple(Turn(turn.query, tuple(turn.documents)) for turn in history)
+
 
 _INSIDE = ("trace", "note", "pipeline", "model", "confidence_from")
 """The parts of an answer that say how it was made. Specs and errors name servers and folders."""

@@ -255,10 +255,10 @@ class Service:
         a moment: a page asks a second time, how sure that is, and nothing is searched or paid for twice."""
         if self.workers and asked.confidence != "read" and is_local(asked.pipeline, self.kb.settings):
             return self.workers.search(reader, self.kb.settings, asked)
-        key = reader.serial, str(asked.pipeline), asked.query, asked.access, *asked[3:6]
+        key = reader.serial, str(asked.pipeline), asked.query, asked.access, *asked[3:6], asked.history
         findings = self._findings.get(key)
         if findings is None:
-            findings = self._findings.put(key, reader.find(*asked[:6]))
+            findings = self._findings.put(key, reader.find(*asked[:6], asked.history))
         return findings.result(asked.min_confidence, asked.confidence)
 
     def warm(self) -> None:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from surefind.base.access import Access
 from surefind.base.errors import NotFoundError, UsageError
 from surefind.base.prompts.fence import harmless
-from surefind.base.types import Hit, SearchResult
+from surefind.base.types import Hit, SearchResult, Turn
 from surefind.doors.mcp.answers import (
     Arguments,
     MaxTokens,
@@ -35,6 +35,7 @@ from surefind.doors.mcp.answers import (
     show,
     size,
 )
+from surefind.engine.search.history import MOST_CITED, MOST_TURNS
 from surefind.engine.search.hits import MAX_AROUND, Extent
 from surefind.engine.search.pipeline import waiting_text
 from surefind.engine.search.reader import MAX_QUERY
@@ -60,16 +61,34 @@ _MIN_PASSAGE_TOKENS = 110
 """Tokens that a passage gets at least; the passages that do not fit are left for another call."""
 
 
+class TurnArguments(Arguments):
+    query: str = Field(max_length=MAX_QUERY, description="The question.")
+    documents: list[str] = Field(
+        default_factory=list, max_length=MOST_CITED, description="Names of the documents that answered it."
+    )
+
+
+Turns = Annotated[
+    list[TurnArguments],
+    Field(
+        default_factory=list,
+        max_length=MOST_TURNS,
+        description="The questions before, oldest first: a question such as 'And for a group?' is searched with them.",
+    ),
+]
+
+
 class SearchArguments(Arguments):
     query: str = Field(description="The question.")
     k: int = Field(5, ge=1, le=20, description="How many passages.")
     offset: int = Field(0, ge=0, le=1_000, description="Skip this many passages, to see further ones.")
     max_tokens: MaxTokens
+    history: Turns
 
 
 def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolReply:
     """Searches, and shows as many passages as fit."""
-    result = kb.search(given.query, access, given.k, offset=given.offset, extent=_EXTENT)
+    result = kb.search(given.query, access, given.k, offset=given.offset, extent=_EXTENT, history=_turns(given.history))
     kb.queries.keep(result, access)
     head = " ".join(filter(None, (trust(result, given.offset), waiting_text(result.waiting_for))))
     data: dict[str, Any] = {"trust": head, "confidence": rounded(result.confidence), "sure": result.sure, "hits": []}
@@ -84,6 +103,10 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolRep
         following = data["next_offset"] = given.offset + len(shown)
         texts.append(f"Further passages did not fit: search again with offset={following}.")
     return ToolReply("\n\n".join([head, *texts]), data)
+
+
+def _turns(history: Sequence[TurnArguments]) -> tuple[Turn, ...]:
+    return tuple(Turn(turn.query, tuple(turn.documents)) for turn in history)
 
 
 def trust(result: SearchResult, offset: int = 0) -> str:
@@ -134,11 +157,12 @@ _EACH = 150
 class AskArguments(Arguments):
     query: str = Field(description="The question, in a sentence.")
     max_tokens: MaxTokens
+    history: Turns
 
 
 def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> ToolReply:
     """Answers, and cites as much as fits."""
-    answered = answer(kb, given.query, access)
+    answered = answer(kb, given.query, access, history=_turns(given.history))
     rest = {"state": answered.state, "confidence": rounded(answered.confidence)}
     if not answered.sentences:
         return ToolReply(NOT_HERE, {"answered": False, **rest, "sentences": []})

@@ -8,6 +8,7 @@ The text of a passage as a page shows it: the best sentence and the words of the
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import time
 from bisect import bisect_right
@@ -18,18 +19,20 @@ from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Form, Query, Request
+from pydantic import ValidationError
 from starlette.background import BackgroundTask
 from starlette.responses import Response
 
 from surefind.base.access import Caller
 from surefind.base.errors import NotBuiltError, NothingIndexedError, QueryError, SurefindError, UsageError
 from surefind.base.text.markup import cut_out, markup_spans
-from surefind.base.types import Effort, Hit, SearchResult
-from surefind.doors.http.answers import shown_to
+from surefind.base.types import Effort, Hit, SearchResult, Turn
+from surefind.doors.http.answers import TurnRequest, shown_to, turns_of
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.service import Served, Service
 from surefind.doors.web.page import back_to, hit_path, is_fragment, local_path, page
 from surefind.doors.words import pieces, sought, why
+from surefind.engine.search.history import MOST_TURNS
 from surefind.engine.search.hits import Extent, window
 from surefind.engine.search.pipeline import Pipeline, waiting_text
 from surefind.engine.search.reader import RequestedSearch
@@ -402,20 +405,31 @@ class Quote:
     """The hits with their numbers, each with the address that opens its document at what is marked."""
 
 
+_TURNS = 5
+"""Questions that the page remembers. They are part of its address: the server keeps none of them."""
+
+
 @router.get("/ask")
-async def ask(request: Request, service: Served, query: Annotated[str, Query(max_length=10_000)] = "") -> Response:
-    """The whole page, or the answer alone."""
+async def ask(
+    request: Request,
+    service: Served,
+    query: Annotated[str, Query(max_length=10_000)] = "",
+    before: Annotated[list[Annotated[str, Query(max_length=10_000)]] | None, Query(max_length=MOST_TURNS)] = None,
+) -> Response:
+    """The whole page, or the answer alone. `before` are the questions of the conversation, each as JSON with the
+    documents that answered it."""
     caller = await service.caller(request, "read")
     question = query.strip()
+    history = [turn for text in before or () if (turn := _turn(text))][-_TURNS:]
     template = "answer.html" if is_fragment(request) else "ask.html"
 
     def made() -> Response:
-        answered, empty = _answered(service, caller, question)
+        answered, empty = _answered(service, caller, question, history)
         quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
         note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
         return page(
             caller, template, title=question or "Ask", here="ask", query=question, found=answered, quotes=quotes,
-            note=note, empty=empty,
+            note=note, empty=empty, history=history, conversation=_conversation(history, answered),
         )  # fmt: skip
 
     if not question:
@@ -423,13 +437,29 @@ async def ask(request: Request, service: Served, query: Annotated[str, Query(max
     return await service.answer_apart(request, caller, service.kb.pipeline(), False, made)
 
 
-def _answered(service: Service, caller: Caller, question: str) -> tuple[Answer | None, bool]:
+def _turn(text: str) -> Turn | None:
+    """Reads a question that was asked before; None if somebody has written the address by hand."""
+    try:
+        return turns_of([TurnRequest.model_validate_json(text)])[0]
+    except ValidationError:
+        return None
+
+
+def _conversation(history: Sequence[Turn], answered: Answer | None) -> list[str]:
+    """The questions so far, as the next request sends them."""
+    turns = [*history]
+    if answered is not None:
+        turns.append(Turn(answered.query, tuple(dict.fromkeys(hit.document for hit in answered.cited))))
+    return [json.dumps(asdict(turn), ensure_ascii=False) for turn in turns[-_TURNS:]]
+
+
+def _answered(service: Service, caller: Caller, question: str, history: Sequence[Turn]) -> tuple[Answer | None, bool]:
     """Returns the answer, and whether there is nothing to search."""
     most = service.settings.max_query
     if len(question) > most:
         raise QueryError(f"The question has {len(question):,} characters; the limit is {most:,}.")
     try:
-        return (answer(service.kb, question, caller.access()) if question else None), False
+        return (answer(service.kb, question, caller.access(), history=history) if question else None), False
     except NothingIndexedError:
         return None, True
 

@@ -208,7 +208,9 @@ class _Cutter:
         """Yields the lines of an item with all that is inside it."""
         for child in node.children:
             if child.kind in ("paragraph", "heading"):
-                yield self._plain(child)
+                text = self._plain(child)
+                if " " in text or len(node.children) == 1:  # not "Note" alone
+                    yield text
             elif child.kind in ("fence", "code_block"):
                 yield _whole_lines(child.token.content.strip("\n"))
             elif child.kind in ("bullet_list", "ordered_list"):

@@ -40,8 +40,9 @@ from surefind.base.errors import (
 )
 from surefind.base.names import document_name
 from surefind.base.protocols import Retriever, Services
-from surefind.base.types import Document, Effort, Hit, Query, SearchResult, Waiting
+from surefind.base.types import Document, Effort, History, Hit, Query, SearchResult, Waiting
 from surefind.engine.search.confidence import UNKNOWN, confidence_of
+from surefind.engine.search.history import DEPTH, asked, checked, favouring
 from surefind.engine.search.hits import PARENT, Extent, hits_of, passage_hit
 from surefind.engine.search.pipeline import Pipeline, Reading, Run, waiting_for, waiting_text
 from surefind.engine.store import lock
@@ -74,6 +75,7 @@ class RequestedSearch(NamedTuple):
     extent: Extent = PARENT
     min_confidence: float = 0.0
     confidence: Effort = "quick"
+    history: History = ()
 
 
 class Searcher:
@@ -124,15 +126,24 @@ class Searcher:
         extent: Extent = PARENT,
         min_confidence: float = 0.0,
         confidence: Effort = "quick",
+        history: History = (),
     ) -> SearchResult:
         """Finds the k best passages after the first `offset`, among the documents that `access` admits. k, `offset` and
         `extent`, the size of the texts, do not change the ranking. If the probability that the first passage answers
         the query is below `min_confidence`, there are no hits, and the result names the closest passage. `confidence`
-        says how that probability is found."""
-        return self.find(query, access, pipeline, k, offset, extent).result(min_confidence, confidence)
+        says how that probability is found. With `history`, a question that leans on the one before it is searched with
+        that one."""
+        return self.find(query, access, pipeline, k, offset, extent, history).result(min_confidence, confidence)
 
     def find(
-        self, query: str, access: Access, pipeline: Pipeline, k: int = 10, offset: int = 0, extent: Extent = PARENT
+        self,
+        query: str,
+        access: Access,
+        pipeline: Pipeline,
+        k: int = 10,
+        offset: int = 0,
+        extent: Extent = PARENT,
+        history: History = (),
     ) -> Findings:
         """Does the part of `search` that does not depend on how sure it should be. Finding that out later searches
         nothing again."""
@@ -142,9 +153,13 @@ class Searcher:
         with self.explaining():
             pipeline, waiting = self.ready(pipeline, access)
             reading = self.reading(access)
-            run = pipeline.run([Query(query)], offset + k, reading)
-            hits = hits_of(query, run, reading, k, offset, extent)
-        return Findings(self, query, reading, pipeline, waiting, run, hits, extent == PARENT and not offset)
+            what = asked(query, checked(history))
+            run = pipeline.run([Query(what.text)], max(offset + k, DEPTH if what.favoured else 0), reading)
+            if what.favoured:
+                run = favouring(run, reading, what.favoured)
+            hits = hits_of(what.text, run, reading, k, offset, extent)
+        begins = extent == PARENT and not offset
+        return Findings(self, query, what.text, reading, pipeline, waiting, run, hits, begins)
 
     def reading(self, access: Access) -> Reading:
         """Returns what a pipeline reads for a caller."""
@@ -241,6 +256,8 @@ class Findings:
 
     reader: Searcher
     query: str
+    searched: str
+    """The query, or what was searched instead of it."""
     reading: Reading
     pipeline: Pipeline
     waiting: tuple[Waiting, ...]
@@ -255,9 +272,9 @@ class Findings:
         hits, reading, sure, closest = self.hits, self.reading, UNKNOWN, None
         if confidence != "off":
             with self.reader.explaining():
-                whole = hits if self.begins else hits_of(self.query, self.run, reading, 1)
+                whole = hits if self.begins else hits_of(self.searched, self.run, reading, 1)
                 first = next(iter(whole), None)  # the confidence depends neither on which hits are asked for nor on k
-                query = Query(self.query)
+                query = Query(self.searched)
                 sure = confidence_of(self.run, query, self.pipeline, reading, confidence, first)
             if sure.confidence is not None and sure.confidence < min_confidence:
                 closest, hits = first, ()
@@ -266,6 +283,7 @@ class Findings:
             self.query, hits, self.run.trace, str(self.pipeline), withheld, generation,
             confidence=sure.confidence, confidence_from=sure.calibrated, confidence_own=sure.own,
             known_words=sure.known_words, closest=closest, waiting_for=self.waiting, quotes=sure.quotes,
+            searched=self.searched if self.searched != self.query else "",
         )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ graph.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -18,12 +18,13 @@ from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, SurefindError, UsageError
 from surefind.base.running import all_cores
-from surefind.base.types import SURE, SearchResult
+from surefind.base.types import SURE, SearchResult, Turn
+from surefind.engine.search.history import checked
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.quoting import answering
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.values import Answer, AnswerStep, Cited, numbered, refuses
-from surefind.kb.answer.written import EXTENT, PASSAGES, asks_globally, told, write
+from surefind.kb.answer.written import EXTENT, PASSAGES, asks_globally, rewrite, told, write
 
 _GLOBAL_PASSAGES = 20
 """Passages whose communities an answer is made from, if it is made from communities."""
@@ -38,10 +39,13 @@ def answer(
     model: str | None = None,
     quote: bool = False,
     min_confidence: float | None = None,
+    history: Sequence[Turn] = (),
 ) -> Answer:
     """Returns the answer to a question. With `quote`, or without a language model in the settings, its sentences are
-    quotes."""
-    *_, last = steps(kb, query, access, pipeline=pipeline, model=model, quote=quote, min_confidence=min_confidence)
+    quotes. `history` are the questions before, on which this one may lean."""
+    *_, last = steps(
+        kb, query, access, pipeline=pipeline, model=model, quote=quote, min_confidence=min_confidence, history=history
+    )
     assert isinstance(last.value, Answer)
     return last.value
 
@@ -55,6 +59,7 @@ def steps(
     model: str | None = None,
     quote: bool = False,
     min_confidence: float | None = None,
+    history: Sequence[Turn] = (),
 ) -> Iterator[AnswerStep]:
     """Yields the answer as it comes: the search, each sentence, the whole."""
     by_quotes = quote or not kb.services.chat_name(model)
@@ -62,10 +67,14 @@ def steps(
     searched = kb.pipeline(pipeline)
     globally = bool(asks_globally(searched)) and not by_quotes
     here = all(declared(stage).runs_here for stage in (*searched.retrieve, *searched.rerank))
+    rewritten = "" if by_quotes else rewrite(kb.services, model, query, checked(history))
     with all_cores() if here else nullcontext():
         result = kb.search(
-            query, access, _GLOBAL_PASSAGES if globally else PASSAGES, searched, min_confidence=least, confidence="read"
-        )
+            rewritten or query, access, _GLOBAL_PASSAGES if globally else PASSAGES, searched,
+            min_confidence=least, confidence="read", history=() if rewritten else history,
+        )  # fmt: skip
+    if rewritten:
+        result = replace(result, query=query, searched=rewritten)
     yield AnswerStep("search", _cut(result))
     if refuses(result) and not (globally and result.hits):
         made = Answer(query, (), result)

@@ -107,6 +107,7 @@ class Answer:
         """Returns the JSON form, the same for every interface."""
         return {
             "query": self.query,
+            "searched": self.result.searched or None,
             "answered": self.answered,
             "state": self.state,
             "answer": self.text,

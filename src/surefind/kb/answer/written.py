@@ -27,11 +27,12 @@ from surefind.base.errors import AnswerError, SurefindError
 from surefind.base.prompts.fence import Data
 from surefind.base.prompts.values import Calls, Completion
 from surefind.base.protocols import Services
-from surefind.base.types import PAD, Chunk, Hit, SearchResult
+from surefind.base.types import PAD, Chunk, Hit, SearchResult, Turn
 from surefind.engine.analyze.english import English
 from surefind.engine.llm.ask import ask, read_object
 from surefind.engine.rerank.cross_encoder import bundled_reader
 from surefind.engine.retrieve.graph_global import GraphGlobal
+from surefind.engine.search.history import leans
 from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.backends.view import LocalView
@@ -98,7 +99,10 @@ PASSAGES = 5
 """Passages that an answer is made from."""
 EXTENT = Extent(None, 2_000)
 """What a model reads of each passage, and an answer shows of it."""
-_PROMPT, _GLOBAL = "v1", "global"
+_PROMPT, _GLOBAL, _FOLLOW_UP = "v1", "global", "follow_up"
+_TURNS, _TURN_CHARACTERS = 3, 1_000
+"""Questions before that a model reads, and characters of each."""
+_REWRITTEN_TOKENS = 100
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,24 @@ def write(
     return WrittenAnswer(
         said, hits, tuple(dropped), answer.model or services.chat_name(model), answer.dollars, invented
     )
+
+
+def rewrite(services: Services, model: str | None, query: str, history: Sequence[Turn]) -> str:
+    """Returns a question that leans on the one before as one that stands alone, as the model writes it; empty if it
+    stands alone already, or the model does not answer."""
+    if not history or not leans(query):
+        return ""
+    before = "\n".join(turn.query[:_TURN_CHARACTERS] for turn in history[-_TURNS:])
+    template = services.prompt("ask", _FOLLOW_UP, ("history", "query"))
+    prompt = template.messages(history=Data("history", before), query=Data("query", query))
+    (answer,) = ask(services, model, [prompt], max_tokens=_REWRITTEN_TOKENS, usable=lambda at, text: bool(_line(text)))
+    return "" if isinstance(answer, SurefindError) else _line(answer)
+
+
+def _line(answer: Completion) -> str:
+    """The question that a model wrote; empty if it wrote none."""
+    said = (read_object(answer.text) or {}).get("question")
+    return " ".join(said.split())[:_TURN_CHARACTERS] if isinstance(said, str) else ""
 
 
 def calls_of(services: Services, model: str | None, questions: int) -> Calls:

@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from surefind.base.access import Access, Caller
 from surefind.base.errors import QueryError, SurefindError
 from surefind.base.types import Effort, SearchResult
-from surefind.doors.http.answers import shown_to
+from surefind.doors.http.answers import Turns, shown_to, turns_of
 from surefind.doors.http.guard import same_origin
 from surefind.doors.http.problems import LOG
 from surefind.doors.http.service import Served, Service
@@ -64,6 +64,12 @@ class SearchRequest(BaseModel):
     )
 
 
+class SearchWithHistory(SearchRequest):
+    """A search that may follow other questions."""
+
+    history: Turns
+
+
 @router.get("/v1/search", summary="Search", responses={200: {"content": {"application/json": {}}}})
 async def search(wanted: Annotated[SearchRequest, Query()], request: Request, service: Served) -> Response:
     """Finds the passages that _answer a question, among the documents that the caller may read. `next` continues the
@@ -72,8 +78,8 @@ async def search(wanted: Annotated[SearchRequest, Query()], request: Request, se
 
 
 @router.post("/v1/search", summary="Search, with the request as JSON")
-async def search_json(wanted: Annotated[SearchRequest, Body()], request: Request, service: Served) -> Response:
-    """Does what GET does."""
+async def search_json(wanted: Annotated[SearchWithHistory, Body()], request: Request, service: Served) -> Response:
+    """Does what GET does, and takes a `history`; then `next` is null, and `offset` continues."""
     return await _answer(wanted, request, service)
 
 
@@ -105,9 +111,11 @@ def _search(
     access = caller.access(wanted.where)
     extent = Extent.parse(wanted.text, wanted.max_chars)
     least = service.kb.settings.min_confidence if wanted.min_confidence is None else wanted.min_confidence
-    asked = RequestedSearch(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort)
+    before = turns_of(wanted.history) if isinstance(wanted, SearchWithHistory) else ()
+    asked = RequestedSearch(wanted.query, access, pipeline, k, wanted.offset, extent, least, effort, before)
     _answer = service.search(reader, asked)
-    return _answer.json_for(caller, next=_next(wanted, k, _answer.result)), _answer.result, access
+    following = None if before else _next(wanted, k, _answer.result)
+    return _answer.json_for(caller, next=following), _answer.result, access
 
 
 def _next(wanted: SearchRequest, k: int, result: SearchResult) -> str | None:
@@ -130,6 +138,7 @@ class AskRequest(BaseModel):
     quote: bool = Field(False, description="Quote passages; ask no language model.")
     min_confidence: float | None = Field(None, ge=0, le=1, description="Below it, nothing here answers the question.")
     stream: bool = Field(False, description="Send the answer as server-sent events, as it comes.")
+    history: Turns
 
 
 @router.post("/v1/ask", summary="Ask a question", response_class=JSONResponse)
@@ -143,7 +152,8 @@ async def ask(wanted: AskRequest, request: Request, service: Served) -> Response
         raise QueryError(f"The question has more than {service.settings.max_query:,} characters.")
     pipeline = service.pipeline(wanted.pipeline, caller)
     options: dict[str, Any] = {
-        "pipeline": pipeline, "quote": wanted.quote, "min_confidence": wanted.min_confidence
+        "pipeline": pipeline, "quote": wanted.quote, "min_confidence": wanted.min_confidence,
+        "history": turns_of(wanted.history),
     }  # fmt: skip
     if wanted.stream:
         made_steps = service.answer_stream(
