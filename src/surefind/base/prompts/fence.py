@@ -110,7 +110,7 @@ def _folded(character: str) -> str:
     return folded if len(folded) == 1 and folded.isascii() else character
 
 
-LABELS = ("answer", "chunk", "document", "example", "names", "passage", "query", "sentences", "title")
+LABELS = ("answer", "chunk", "document", "example", "history", "names", "passage", "query", "sentences", "title")
 """Allowed names of a fence; a tag with one of these names inside a text is defused."""
 
 RULE = (

@@ -394,7 +394,7 @@ async def keep(
 
 
 @dataclass(frozen=True)
-class Quote:
+class ShownQuote:
     """A quote or a sentence of the answer, and where it is from."""
 
     before: str
@@ -464,11 +464,11 @@ def _answered(service: Service, caller: Caller, question: str, history: Sequence
         return None, True
 
 
-def _quote(sentence: Cited, answered: Answer) -> Quote:
+def _quote(sentence: Cited, answered: Answer) -> ShownQuote:
     start, end = sentence.mark or (0, 0)
     best = sentence.text[start:end] or sentence.text
     hits = [(number, answered.cited[number - 1]) for number in sentence.citations]
-    return Quote(
+    return ShownQuote(
         sentence.text[:start], sentence.text[start:end], sentence.text[end:],
         [(number, hit, hit_path(hit, "", best)) for number, hit in hits],
     )  # fmt: skip

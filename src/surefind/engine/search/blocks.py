@@ -44,7 +44,7 @@ Kind = Literal["paragraph", "item", "row", "code"]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class Quotable:
     kind: Kind
     text: str
     """Its words, without markup. Rows have ` | ` between cells, code its lines."""
@@ -108,7 +108,7 @@ def _nodes(tokens: Sequence[Any]) -> tuple[_Node, ...]:
 
 
 @lru_cache(maxsize=500)
-def blocks_of(text: str, is_cut: bool = False) -> tuple[Block, ...]:
+def blocks_of(text: str, is_cut: bool = False) -> tuple[Quotable, ...]:
     """Returns the blocks of a passage, in order. `is_cut` says that text comes before it, so that its first line may be
     the rest of a sentence."""
     text = text[:_MAX_CHARS]
@@ -128,7 +128,7 @@ class _Cutter:
     lines: list[int]
     groups: int = 0
 
-    def blocks(self, nodes: Sequence[_Node]) -> Iterator[Block]:
+    def blocks(self, nodes: Sequence[_Node]) -> Iterator[Quotable]:
         trail: list[tuple[int, str]] = []
         run: list[_Node] = []
         for node in nodes:
@@ -141,14 +141,14 @@ class _Cutter:
             trail, run = [step for step in trail if step[0] < level] + [(level, title)], []
         yield from self._run(run, trail)
 
-    def _run(self, run: Sequence[_Node], trail: Sequence[tuple[int, str]]) -> Iterator[Block]:
+    def _run(self, run: Sequence[_Node], trail: Sequence[tuple[int, str]]) -> Iterator[Quotable]:
         """Yields the blocks below one heading."""
         headings = tuple(title for _, title in trail if title)
         question = headings[-1] if headings and headings[-1].endswith("?") else ""
         for block in self._siblings(run, question):
             yield replace(block, headings=headings)
 
-    def _siblings(self, nodes: Sequence[_Node], lead: str = "") -> Iterator[Block]:
+    def _siblings(self, nodes: Sequence[_Node], lead: str = "") -> Iterator[Quotable]:
         """Yields the blocks of nodes that stand one after the other."""
         before = ""
         for at, node in enumerate(nodes):
@@ -160,7 +160,7 @@ class _Cutter:
                     lead, before = text, ""
                     continue
                 leads = after in ("bullet_list", "ordered_list", "table", "fence", "code_block")
-                if not (leads and text.endswith((":", "：")) and len(text) <= _LEAD) and self._says(node, text):
+                if not (leads and text.endswith((":", "：")) and len(text) <= _LEAD) and self._says(node, text, lead):
                     yield from self._paragraph(text, start, end, lead)
                 before = _last_sentences(text)
             elif node.kind in ("bullet_list", "ordered_list"):
@@ -172,7 +172,7 @@ class _Cutter:
             elif node.kind in ("fence", "code_block"):
                 code = node.token.content.strip("\n")
                 if code.strip() and len(code) <= 3 * MOST:
-                    yield Block("code", _whole_lines(code), start, end, lead=before or lead)
+                    yield Quotable("code", _whole_lines(code), start, end, lead=before or lead)
             elif node.kind == "blockquote":
                 yield from self._siblings(node.children, lead)
                 before = ""
@@ -181,12 +181,12 @@ class _Cutter:
                 if self._says(node, text):
                     yield from self._paragraph(text, start, end, lead)
 
-    def _paragraph(self, text: str, start: int, end: int, lead: str) -> Iterator[Block]:
+    def _paragraph(self, text: str, start: int, end: int, lead: str) -> Iterator[Quotable]:
         self.groups += 1
         for part in _parts(text):
-            yield Block("paragraph", part, start, end, lead=lead, group=self.groups)
+            yield Quotable("paragraph", part, start, end, lead=lead, group=self.groups)
 
-    def _list(self, node: _Node, lead: str) -> Iterator[Block]:
+    def _list(self, node: _Node, lead: str) -> Iterator[Quotable]:
         self.groups += 1
         group = self.groups
         first = int(dict(node.token.attrs or {}).get("start", 1))
@@ -196,7 +196,7 @@ class _Cutter:
             text = "\n".join(self._lines(item))
             if len(text) <= MOST - 100:
                 if len(_WORD.findall(text)) >= 1 and not (self._is_links(start, end)):
-                    yield Block("item", text, start, end, lead=lead, group=group, number=mark)
+                    yield Quotable("item", text, start, end, lead=lead, group=group, number=mark)
                 continue
             inner = list(self._siblings(item.children))
             above = inner[0].text[:_LEAD] if inner and len(inner[0].text) <= _LEAD else lead
@@ -223,7 +223,7 @@ class _Cutter:
             elif child.children:
                 yield from self._lines(child)
 
-    def _table(self, node: _Node, lead: str) -> Iterator[Block]:
+    def _table(self, node: _Node, lead: str) -> Iterator[Quotable]:
         self.groups += 1
         rows = [row for part in node.children for row in part.children]
         header, group = "", self.groups
@@ -234,10 +234,12 @@ class _Cutter:
                 header = text
             elif text:
                 start, end = self._span(row)
-                yield Block("row", text, start, end, lead="\n".join(filter(None, (lead, header))), group=group)
+                yield Quotable("row", text, start, end, lead="\n".join(filter(None, (lead, header))), group=group)
 
-    def _says(self, node: _Node, text: str) -> bool:
-        return len(_WORD.findall(text)) >= _MIN_WORDS and not self._is_links(*self._span(node))
+    def _says(self, node: _Node, text: str, question: str = "") -> bool:
+        """Whether a paragraph says something; the answer to a question may be one word."""
+        least = 1 if question else _MIN_WORDS
+        return len(_WORD.findall(text)) >= least and not self._is_links(*self._span(node))
 
     def _is_links(self, start: int, end: int) -> bool:
         raw = self.text[start:end]

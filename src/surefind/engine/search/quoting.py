@@ -21,12 +21,12 @@ import numpy as np
 from surefind.base.types import Chunk, Quote
 from surefind.engine.inference.cross_encoder import OnnxCrossEncoder
 from surefind.engine.rerank.cross_encoder import bundled_reader
-from surefind.engine.search.blocks import MOST, Block, blocks_of
+from surefind.engine.search.blocks import MOST, Quotable, blocks_of
 from surefind.engine.search.hits import best_sentences, shares
 from surefind.engine.store.backend import Passage
 
 QUOTED = 3
-BLOCKS = 24
+BLOCKS = 16
 _TOKENS = 160
 """Tokens of the question and a block that are read."""
 _WORDS, _RANK = 1.0, 0.5
@@ -49,7 +49,7 @@ class _Candidate:
     """The rank of its passage, from 1."""
     place: int
     """Its number among the blocks of the passage."""
-    block: Block
+    block: Quotable
     logit: float = 0.0
     score: float = 0.0
 
@@ -77,7 +77,7 @@ def answering(made: Sequence[Quote]) -> list[Quote]:
 
 
 def _read(
-    query: str, passages: Sequence[Passage], blocks: Sequence[Sequence[Block]], reader: OnnxCrossEncoder | None
+    query: str, passages: Sequence[Passage], blocks: Sequence[Sequence[Quotable]], reader: OnnxCrossEncoder | None
 ) -> list[_Candidate]:
     candidates = [
         _Candidate(rank, place, block) for rank, own in enumerate(blocks, 1) for place, block in enumerate(own)
@@ -102,13 +102,13 @@ def _nearness(candidate: _Candidate, passage: Passage) -> float:
     return _NEAR * near - _LATER * (candidate.rank - 1)
 
 
-def _chunk(block: Block, passage: Passage) -> Chunk:
+def _chunk(block: Quotable, passage: Passage) -> Chunk:
     """What the reader reads of a block."""
     headings = dict.fromkeys((passage.title, *(block.headings or passage.chunk.headings)))
     return Chunk("", 0, 0, block.read, tuple(headings))
 
 
-def _quote(query: str, best: _Candidate, passage: Passage, blocks: Sequence[Block]) -> Quote:
+def _quote(query: str, best: _Candidate, passage: Passage, blocks: Sequence[Quotable]) -> Quote:
     """Quotes a block with those beside it below the same heading, as many as fit: first the one that it speaks of,
     then those after it."""
     first = last = best.place
@@ -127,13 +127,13 @@ def _quote(query: str, best: _Candidate, passage: Passage, blocks: Sequence[Bloc
     return Quote(best.rank, text, mark, (start + kept[0].start, start + kept[-1].end), best.logit, best.score)
 
 
-def _fit(blocks: Sequence[Block]) -> bool:
+def _fit(blocks: Sequence[Quotable]) -> bool:
     return blocks[0].headings == blocks[-1].headings and len(_joined(blocks)) <= MOST
 
 
-def _lines(blocks: Sequence[Block]) -> list[tuple[str, Block | None]]:
+def _lines(blocks: Sequence[Quotable]) -> list[tuple[str, Quotable | None]]:
     """The lines of a quote, each with its block; a lead is said once, and not at all if it was quoted before."""
-    lines: list[tuple[str, Block | None]] = []
+    lines: list[tuple[str, Quotable | None]] = []
     lead = ""
     for block in blocks:
         if block.lead and block.lead != lead and not any(block.lead in line for line, _ in lines):
@@ -143,11 +143,11 @@ def _lines(blocks: Sequence[Block]) -> list[tuple[str, Block | None]]:
     return lines
 
 
-def _joined(blocks: Sequence[Block]) -> str:
+def _joined(blocks: Sequence[Quotable]) -> str:
     return "\n".join(line for line, _ in _lines(blocks))
 
 
-def _text(query: str, blocks: Sequence[Block], best: Block) -> tuple[str, tuple[int, int]]:
+def _text(query: str, blocks: Sequence[Quotable], best: Quotable) -> tuple[str, tuple[int, int]]:
     """Returns the quote, and where the best sentence of the best block is in it."""
     text, mark = "", (0, 0)
     for line, block in _lines(blocks):
