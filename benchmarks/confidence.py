@@ -50,9 +50,9 @@ MOST, AWAY, FOREIGN, TRICK = 100, 50, 54, 50
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""
 PIPELINES: dict[Kind, str] = {"words": "bm25", "meaning": "dense", "both": DEFAULT}
 ORIGINS = ("there", "removed", "foreign", "trick")
-SHARES = {"there": 1.0, "removed": 0.3, "foreign": 1.0, "trick": 0.1}
+SHARES = {"there": 1.0, "removed": 0.3, "foreign": 1.0, "trick": 0.3}
 """How much each origin counts for the weights of the signals, which order searches."""
-SCALED = {"there": 1.0, "removed": 0.05, "foreign": 0.05, "trick": 0.05}
+SCALED = {"there": 1.0, "removed": 0.1, "foreign": 0.05, "trick": 0.1}
 """The same for the scale of the probabilities. A knowledge base is asked mostly what it can answer."""
 WEIGHT = 500.0
 """The questions that each collection counts as."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from surefind.kb.answer.quoting import HITS, answering, quotes
 
 from cases import each
 from exam_helpers import surefind
@@ -17,11 +16,12 @@ from helpers import Home
 from http_helpers import SETTINGS, serving
 from surefind import Access, KnowledgeBase
 from surefind.base.errors import MissingPartError, QueryError
-from surefind.base.types import SURE, Hit, SearchResult, in_words
+from surefind.base.types import SURE, Hit, Quote, SearchResult, in_words
 from surefind.doors.mcp.search import AskArguments, SearchArguments, ask, search
 from surefind.engine.confidence.signals import READ, reading_signals
 from surefind.engine.rerank import cross_encoder
 from surefind.engine.search.hits import Extent, best_sentences, shares
+from surefind.engine.search.quoting import QUOTED, answering
 from surefind.kb.answer.answering import answer
 from surefind.kb.answer.values import NOT_HERE
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("remembered_models")
 
 OWNER = Access.owner()
 WIRES = "How late can I send a domestic wire?"
-CAKE = "how many eggs are in a carrot cake at any hour"
+CAKE = "Which nuts, spices and how much sugar do I need to bake a carrot cake at any hour?"
 
 
 @pytest.fixture(scope="module")
@@ -57,11 +57,12 @@ def kb(bank: Home) -> Iterator[KnowledgeBase]:
 
 
 def test_signals_of_a_reading_written_out() -> None:
-    first, others, share = reading_signals(np.array([1.0, -2.0, 0.5]))
-    assert (first, others) == (1.0, 0.5)
+    quotes = [Quote(rank, "a", (0, 1), (0, 1), logit, 0.0) for rank, logit in ((1, 2.0), (2, -1.0), (3, 0.5))]
+    first, others, share, own, other = reading_signals(np.array([1.0, -2.0, 0.5]), quotes)
+    assert (first, others, own, other) == (1.0, 0.5, 2.0, 0.5)
     assert share == pytest.approx(1.0 - math.log(math.e + math.exp(-2) + math.exp(0.5)))
-    assert reading_signals(np.array([3.0])).tolist() == [3.0, -10.0, 0.0]
-    assert reading_signals(np.array([])).tolist() == [-10.0, -10.0, 0.0]
+    assert reading_signals(np.array([3.0]), quotes[:1]).tolist() == [3.0, -10.0, 0.0, 2.0, -10.0]
+    assert reading_signals(np.array([]), ()).tolist() == [-10.0, -10.0, 0.0, -10.0, -10.0]
 
 
 @each(("p", "words"), [(1.0, 0), (SURE[0][0], 0), (SURE[0][0] - 1e-9, 1), (SURE[1][0], 1), (0.0, 2)])
@@ -200,20 +201,19 @@ def test_sentence_that_points_back_brings_the_one_before(kb: KnowledgeBase) -> N
 
 
 def test_what_follows_a_colon_is_quoted(kb: KnowledgeBase) -> None:
-    hits = kb.search("how to open the vault in the morning", OWNER, 3).hits
-    (first, *_) = answering(quotes("open the vault in the morning", hits))
-    assert first.cited.text.startswith("To open the vault in the morning:")
-    assert "two officers turn both keys" in first.cited.text
+    found = kb.search("how to open the vault in the morning", OWNER, 3, confidence="read")
+    (first, *_) = answering(found.quotes)
+    assert first.text.startswith("To open the vault in the morning:") and "two officers turn both keys" in first.text
 
 
 def test_each_quote_is_from_another_hit(kb: KnowledgeBase) -> None:
-    made = quotes(WIRES, kb.search(WIRES, OWNER, 5).hits)
-    ranks = [quote.hit.rank for quote in made]
-    assert ranks == sorted(set(ranks)) and 2 <= len(ranks) <= HITS
+    made = kb.search(WIRES, OWNER, 5, confidence="read").quotes
+    ranks = [quote.rank for quote in made]
+    assert ranks == sorted(set(ranks)) and 2 <= len(ranks) <= QUOTED
     assert max(made, key=lambda quote: quote.score) == answering(made)[0]
 
 
-@each("text", [CAKE, "restart a Kubernetes pod at any hour"])
+@each("text", [CAKE, "How is a Kubernetes pod with three containers restarted after an upgrade at any hour?"])
 def test_nothing_here_is_an_answer(bank: Home, text: str) -> None:
     done = surefind("ask", text, "--quote", "--json", kb=bank.folder)
     found = json.loads(done.out)
@@ -239,7 +239,7 @@ def test_answer_without_the_reader_is_the_sentence_that_shares_most(
     def gone(tokens: int) -> None:
         raise MissingPartError("The bundled reranker is not installed.")
 
-    monkeypatch.setattr("surefind.kb.answer.quoting.bundled_reader", gone)
+    monkeypatch.setattr("surefind.engine.search.confidence.bundled_reader", gone)
     found = answer(kb, "latest time for a domestic wire", OWNER, quote=True)
     assert "The latest time for a domestic wire is 3 pm." in found.text and found.text.endswith(" [1]")
 
@@ -269,6 +269,6 @@ def test_same_sentence_in_two_hits_is_quoted_once(tmp_path: Path) -> None:
         home.write(f"docs/{name}.md", f"# {name}\n\nThe latest time for a domestic wire is 3 pm. Page {name} ends.\n")
     home.sync("docs")
     with home.open() as kb:
-        made = quotes(WIRES, kb.search(WIRES, OWNER, 5).hits)
+        made = kb.search(WIRES, OWNER, 5, confidence="read").quotes
     assert len(made) == 2 and len(answering(made)) == 1
-    assert answering(made)[0].cited.text.startswith("The latest time for a domestic wire is 3 pm. Page ")
+    assert answering(made)[0].text.startswith("The latest time for a domestic wire is 3 pm. Page ")

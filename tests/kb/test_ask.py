@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -17,9 +16,10 @@ from http_helpers import SETTINGS
 from llm_server import LLMServer
 from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, UsageError
-from surefind.base.types import Hit
+from surefind.base.types import Chunk, Hit
+from surefind.engine.search.quoting import quotes
+from surefind.engine.store.backend import Passage
 from surefind.kb.answer.answering import answer, steps
-from surefind.kb.answer.quoting import quotes
 from surefind.kb.answer.values import NOT_HERE, Answer
 from surefind.kb.answer.written import supported
 
@@ -117,8 +117,9 @@ def test_without_a_model_the_answer_quotes(tmp_path: Path) -> None:
 def test_the_rest_of_a_sentence_is_not_quoted(start: int) -> None:
     text = "renewal of a wire by re-filing. The desk answers questions about renewals of wires on ext. 4270."
     text += "\n\nWires are renewed at the desk."
-    (made,) = quotes("How is a wire renewed?", [replace(_hit(text), start=start, end=start + len(text))])
-    assert made.cited.text.startswith("renewal") is (start == 0)
+    passage = Passage(Chunk("d", start, start + len(text), text), "", {}, "", None)
+    (made,) = quotes("How is a wire renewed?", [passage], None)
+    assert made.text.startswith("renewal") is (start == 0)
 
 
 def test_a_spent_budget_leaves_quotes(bank: Home, llm: LLMServer) -> None:

@@ -178,8 +178,8 @@ def bundled(model: str = "bundled") -> Path:
         return Path(surefind_models.path(BUNDLED[model]))
     except (ModuleNotFoundError, ValueError):
         raise MissingPartError(
-            f"The bundled model {model} is not installed. Install the package surefind-models (from a clone: pip "
-            "install ./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
+            f"The reranker {model} is not installed. Install the package surefind-models (from a clone: pip install "
+            "./models), or name the folder of a cross-encoder: cross_encoder(model=FOLDER)."
         ) from None
     except OSError as error:
         raise MissingPartError(f"The reranker {model} cannot be read ({error.strerror}: {error.filename}).") from None
