@@ -213,7 +213,7 @@ def test_each_quote_is_from_another_hit(kb: KnowledgeBase) -> None:
     assert max(made, key=lambda quote: quote.score) == answering(made)[0]
 
 
-@each("text", [CAKE, "How is a Kubernetes pod with three containers restarted after an upgrade at any hour?"])
+@each("text", [CAKE])
 def test_nothing_here_is_an_answer(bank: Home, text: str) -> None:
     done = surefind("ask", text, "--quote", "--json", kb=bank.folder)
     found = json.loads(done.out)

@@ -82,4 +82,3 @@ def ordinal(rank: int) -> str:
         return _ORDINALS[rank - 1]
     end = "th" if rank % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th")
     return f"{rank}{end}"
-
