@@ -89,8 +89,9 @@ class Way:
 
 WAYS = [
     *(Way(reader, 1.0, 0.5, 16) for reader in READERS),
-    *(Way("bundled", words, rank, 16) for words, rank in ((0, 0), (0, 0.5), (1, 0), (1, 1), (2, 0.5))),
-    *(Way("bundled", 1.0, 0.5, blocks) for blocks in (8, 24)),
+    *(Way("bundled", words, 0.5, 16) for words in (0.0, 2.0)),
+    Way("bundled", 1.0, 0.0, 16),
+    Way("bundled", 1.0, 0.5, 24),
 ]
 
 

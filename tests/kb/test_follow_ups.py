@@ -17,7 +17,7 @@ from surefind.base.access import Access
 from surefind.base.errors import QueryError
 from surefind.base.types import Turn
 from surefind.client import Client
-from surefind.doors.mcp.search import AskArguments, SearchArguments, TurnArguments, ask, search
+from surefind.doors.mcp.search import AskArguments, SearchArguments, ask, search
 from surefind.engine.search.history import MOST_TURNS, asked, leans
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import answer
@@ -85,10 +85,9 @@ def test_a_history_has_a_limit(kb: KnowledgeBase) -> None:
 
 
 def test_agents_send_the_history_along(kb: KnowledgeBase) -> None:
-    turns = [TurnArguments(query=FIRST.query, documents=list(FIRST.documents))]
-    found = search(kb, PUBLIC, SearchArguments(query="And how do I undo that?", history=turns))
+    found = search(kb, PUBLIC, SearchArguments(query="And how do I undo that?", history=[FIRST.query]))
     assert found.data["hits"][0]["document"] == "cards.md"
-    said = ask(kb, PUBLIC, AskArguments(query="And how do I undo that?", history=turns))
+    said = ask(kb, PUBLIC, AskArguments(query="And how do I undo that?", history=[FIRST.query]))
     assert "4271" in said.text
 
 

@@ -35,7 +35,6 @@ from surefind.doors.mcp.answers import (
     show,
     size,
 )
-from surefind.engine.search.history import MOST_CITED, MOST_TURNS
 from surefind.engine.search.hits import MAX_AROUND, Extent
 from surefind.engine.search.pipeline import waiting_text
 from surefind.engine.search.reader import MAX_QUERY
@@ -61,21 +60,7 @@ _MIN_PASSAGE_TOKENS = 110
 """Tokens that a passage gets at least; the passages that do not fit are left for another call."""
 
 
-class TurnArguments(Arguments):
-    query: str = Field(max_length=MAX_QUERY, description="The question.")
-    documents: list[str] = Field(
-        default_factory=list, max_length=MOST_CITED, description="Names of the documents that answered it."
-    )
-
-
-Turns = Annotated[
-    list[TurnArguments],
-    Field(
-        default_factory=list,
-        max_length=MOST_TURNS,
-        description="The questions before, oldest first: a question such as 'And for a group?' is searched with them.",
-    ),
-]
+Turns = Annotated[list[str], Field(default_factory=list, description="Earlier questions.")]
 
 
 class SearchArguments(Arguments):
@@ -105,8 +90,9 @@ def search(kb: KnowledgeBase, access: Access, given: SearchArguments) -> ToolRep
     return ToolReply("\n\n".join([head, *texts]), data)
 
 
-def _turns(history: Sequence[TurnArguments]) -> tuple[Turn, ...]:
-    return tuple(Turn(turn.query, tuple(turn.documents)) for turn in history)
+def _turns(history: Sequence[str]) -> tuple[Turn, ...]:
+    """Agents send the questions alone: names of documents would cost them tokens in every description of the tools."""
+    return tuple(map(Turn, history))
 
 
 def trust(result: SearchResult, offset: int = 0) -> str:
