@@ -138,7 +138,7 @@ def test_search_json_has_no_keys_beyond_the_known(small: Home) -> None:
         "closest",
         "waiting_for",
     }
-    assert found.keys() == {"query", "pipeline", "hits", "trace", "generation", "waiting_for", *sure}
+    assert found.keys() == {"query", "pipeline", "hits", "trace", "generation", "waiting_for", "searched", *sure}
     assert found["hits"][0].keys() == HIT | {"metadata"}
 
 

@@ -7,8 +7,13 @@ from hypothesis import strategies as st
 
 from cases import each
 from surefind.base.types import Hit
-from surefind.doors.web.search import parts_of, plain
+from surefind.doors.web.search import _without_syntax, parts_of
 from surefind.doors.words import sought
+
+
+def plain(text: str) -> str:
+    """A text as hits show it."""
+    return _without_syntax(text, ())[0]
 
 
 def _hit(text: str, sentence: tuple[int, int] | None, start: int = 100) -> Hit:

@@ -107,7 +107,7 @@ def test_answers_are_a_report_of_those_they_were_made_for(server: Served, keys: 
     assert get(server, keys["reviewer"], where).status_code == 404
     assert where in get(server, keys["hr"], "/reports").text
     shown = get(server, keys["hr"], where)
-    assert shown.status_code == 200 and "refused" not in shown.text and "right if answered" in shown.text
+    assert shown.status_code == 200 and "not answered" not in shown.text and "right if answered" in shown.text
 
 
 def test_adopting_needs_a_report_that_the_caller_may_see_and_one_of_its_rows(
