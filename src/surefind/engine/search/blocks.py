@@ -229,7 +229,7 @@ class _Cutter:
         header, group = "", self.groups
         for number, row in enumerate(rows):
             cells = [plain(cell.children[0].token.content) if cell.children else "" for cell in row.children]
-            text = " | ".join(cells).strip(" |")
+            text = _whole_words(" | ".join(cells).strip(" |"))
             if number == 0:
                 header = text
             elif text:
@@ -243,11 +243,8 @@ class _Cutter:
 
     def _is_links(self, start: int, end: int) -> bool:
         raw = self.text[start:end]
-        links = sum(
-            len(_WORD.sub("", "")) + sum(map(len, _WORD.findall(link[1] or link[0])))
-            for link in _LINK_TEXT.finditer(raw)
-        )
-        letters = sum(map(len, _WORD.findall(plain(raw))))
+        links = sum(_letters(link[1] or link[0]) for link in _LINK_TEXT.finditer(raw))
+        letters = _letters(plain(raw))
         return bool(links) and links >= _LINKED * letters
 
     def _plain(self, node: _Node) -> str:
@@ -256,6 +253,10 @@ class _Cutter:
     def _span(self, node: _Node) -> Span:
         first, last = node.token.map
         return self.lines[first], self.lines[min(last, len(self.lines) - 1)]
+
+
+def _letters(text: str) -> int:
+    return sum(map(len, _WORD.findall(text)))
 
 
 def _parts(text: str) -> list[str]:
@@ -272,9 +273,10 @@ def _parts(text: str) -> list[str]:
 
 
 def _whole_words(text: str) -> str:
-    return (
-        text if len(text) <= MOST else text[: text.rfind(" ", 0, MOST - 2) if " " in text[:MOST] else MOST - 2] + " …"
-    )
+    if len(text) <= MOST:
+        return text
+    end = text.rfind(" ", 0, MOST - 2)
+    return text[: end if end > 0 else MOST - 2] + " …"
 
 
 def _whole_lines(code: str) -> str:
