@@ -597,6 +597,17 @@ PAGE = """<html><head><title>Fees</title></head><body class="with-sidebar">
 </main></form><footer>Copyright</footer></body></html>""".replace("{words}", "More words on wires follow here. " * 20)
 
 
+def test_links_to_the_pages_beside_it_are_dropped(tmp_path: Path) -> None:
+    """As DocBook, Publican, Doxygen and Texinfo write them."""
+    ways = ('<div class="navheader"><table>{}</table></div>', '<ul class="docnav top">{}</ul>', '<div class="navfooter">{}'
+            "</div>", '<div id="nav-path" class="navpath">{}</div>', '<div class="nav-panel">{}</div>')  # fmt: skip
+    for way in ways:
+        page = (
+            f"<html><body>{way.format('<tr><td>&lt;&lt;&lt; Prev</td></tr>')}<h2>Fees</h2><p>Wires cost $25.</p></body>"
+        )
+        assert read(tmp_path / "a.html", page).text == "## Fees\n\nWires cost $25.\n"
+
+
 def test_html_keeps_what_the_page_says_and_drops_its_furniture(tmp_path: Path) -> None:
     text = read(tmp_path / "a.html", PAGE).text
     for there in ("# Fees\n", "Wires cost $25.", "Note the limit.", "pay --now"):

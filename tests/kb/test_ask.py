@@ -20,7 +20,7 @@ from surefind.base.types import Chunk, Hit
 from surefind.engine.search.quoting import quotes
 from surefind.engine.store.backend import Passage
 from surefind.kb.answer.answering import answer, steps
-from surefind.kb.answer.values import NOT_HERE, Answer
+from surefind.kb.answer.values import NOT_HERE, WRITES, Answer, Cited
 from surefind.kb.answer.written import supported
 
 PUBLIC = Access.public()
@@ -44,7 +44,9 @@ def test_a_sentence_that_its_passage_says_is_kept(bank: Home, llm: LLMServer) ->
     llm.say(_says(("The cutoff of domestic wires is 3 pm.", [1])))
     with bank.open() as kb:
         found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
-    assert found.answered and found.text == "The cutoff of domestic wires is 3 pm. [1]"
+    said = "The cutoff of domestic wires is 3 pm. [1]"
+    assert found.answered and [sentence.cited_text for sentence in found.written] == [said]
+    assert found.text == f"The cutoff of domestic wires is 3 pm. Fees are 22 dollars. [1]\n\n{WRITES} {said}"
     assert [hit.document for hit in found.cited] == ["wires.md"] and found.model and not found.dropped
 
 
@@ -68,6 +70,18 @@ def test_a_sentence_that_no_passage_says_is_left_out(
         found = answer(kb, "When is the cutoff of domestic wires?", PUBLIC)
     assert not found.model and "nothing that these passages say" in found.note and "3 pm" in found.text
     assert found.dropped == ((sentence,) if sentence else ())
+
+
+def test_the_quote_comes_before_the_model_is_asked(bank: Home, llm: LLMServer) -> None:
+    llm.say(_says(("Fees of wires are 22 dollars.", [1])))
+    with bank.open() as kb:
+        came = steps(kb, "When is the cutoff of domestic wires?", PUBLIC)
+        assert next(came).kind == "search"
+        quote = next(came).value
+        assert isinstance(quote, Cited) and quote.quoted and not llm.prompts
+        written, last = came
+    assert isinstance(written.value, Cited) and not written.value.quoted and llm.prompts
+    assert isinstance(last.value, Answer) and last.value.sentences == (quote, written.value)
 
 
 def test_the_model_may_say_that_it_is_not_here(bank: Home, llm: LLMServer) -> None:
@@ -140,7 +154,7 @@ def test_steps_come_in_order(bank: Home, llm: LLMServer) -> None:
     llm.say(_says(("The cutoff of domestic wires is 3 pm.", [1]), ("Fees are 22 dollars.", [1])))
     with bank.open() as kb:
         found = list(steps(kb, "What are cutoff and fees of domestic wires?", PUBLIC))
-    assert [step.kind for step in found] == ["search", "sentence", "sentence", "end"]
+    assert [step.kind for step in found] == ["search", "sentence", "sentence", "sentence", "end"]
     assert isinstance(found[-1].value, Answer)
 
 
@@ -175,9 +189,12 @@ def test_http_answers_at_once_and_bit_by_bit(bank: Home, llm: LLMServer) -> None
                 )
 
     whole, streamed, wrong = asyncio.run(go())
-    assert whole.json()["answer"] == "The cutoff of domestic wires is 3 pm. [1]" and "hushword" not in whole.text
+    assert (
+        whole.json()["answer"].endswith(f"{WRITES} The cutoff of domestic wires is 3 pm. [1]")
+        and "hushword" not in whole.text
+    )
     events = [line.removeprefix("event: ") for line in streamed.text.splitlines() if line.startswith("event: ")]
-    assert events == ["search", "sentence", "end"] and wrong.status_code == 400
+    assert events == ["search", "sentence", "sentence", "end"] and wrong.status_code == 400
 
 
 def _hit(text: str, title: str = "") -> Hit:

@@ -69,4 +69,4 @@ def test_other_pipelines_show_passages(home: Home, llm: LLMServer) -> None:
     with home.open() as kb:
         kb.build_for(kb.pipeline("bm25").retrieve)
         found = answer(kb, "Whom did we meet at Oak Street?", Access.public(), pipeline="bm25")
-    assert found.answered and "Elm Grove" in llm.prompts[-1] and "summaries" not in llm.prompts[-1]
+    assert found.written and "Elm Grove" in llm.prompts[-1] and "summaries" not in llm.prompts[-1]

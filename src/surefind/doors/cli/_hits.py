@@ -16,7 +16,7 @@ from surefind.base.types import Hit, SearchResult, TraceEntry
 from surefind.doors.cli._common import console
 from surefind.doors.words import pieces, sought
 from surefind.engine.search.pipeline import waiting_text
-from surefind.kb.answer.values import NOT_HERE, NOT_SURE, Answer
+from surefind.kb.answer.values import NOT_HERE, NOT_SURE, WRITES, Answer
 
 _SNIPPET = 320
 """Characters in a snippet."""
@@ -80,14 +80,18 @@ def show_answer(answer: Answer) -> None:
     if answer.state == "not_sure":
         screen.print(NOT_SURE)
     for sentence in answer.sentences:
-        text = Text(sentence.text)
+        if not sentence.quoted:
+            continue
+        text = Text(sentence.cited_text)
         if sentence.mark and sentence.mark != (0, len(sentence.text)):
             text.stylize("bold", *sentence.mark)
-        text.append("".join(f" [{number}]" for number in sentence.citations))
-        screen.print(text, soft_wrap=True, end="\n" if answer.model else "\n\n")
+        screen.print(text, soft_wrap=True, end="\n\n")
+    if answer.written:
+        said = " ".join(sentence.cited_text for sentence in answer.written)
+        screen.print(f"{WRITES} {said}\n", soft_wrap=True, markup=False)
     for number, hit in enumerate(answer.cited, 1):
         screen.print(Text(f"[{number}] {hit.title}  {place(hit)}", style="dim"), soft_wrap=True)
-    how = f"written by {answer.model}" if answer.model else "quoted, no language model was used"
+    how = f"quoted, and written by {answer.model}" if answer.model else "quoted, no language model was used"
     screen.print(f"{answer.sure.capitalize()}; {how}." if answer.sure else f"{how.capitalize()}.", markup=False)
 
 

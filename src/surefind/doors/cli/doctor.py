@@ -417,3 +417,8 @@ def check(
     for row in rows:
         why = f"  ({row['why']})" if row["why"] else ""
         typer.echo(f"  {row['verdict']:<9} {', '.join(row['steps']):<28} {row['figure']}{why}")
+    if "answer" in checked:
+        typer.echo(
+            "ask shows what it quotes first, and then what a model writes: of the models that were measured, none was "
+            "right more often than the quote.\nMeasure yours: surefind bench --answers --llm MODEL --exam NAME"
+        )

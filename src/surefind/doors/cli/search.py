@@ -330,8 +330,8 @@ def ask(
 ) -> None:
     """Answer a question from the documents. The exit code is 1 if they do not answer it, or it is not sure.
 
-    With a language model in surefind.toml, it writes the answer; every sentence cites passages and is checked against
-    them. Without one, the answer quotes a passage. If the search is not sure, the closest passages are quoted instead.
+    The answer quotes the documents. If the search is not sure, it quotes the closest passages. A language model in
+    surefind.toml writes after the quotes; each of its sentences cites passages and is checked against them.
     """
     from surefind.base.access import Access
     from surefind.kb import KnowledgeBase

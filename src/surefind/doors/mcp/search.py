@@ -41,7 +41,7 @@ from surefind.engine.search.reader import MAX_QUERY
 from surefind.engine.store.versions import About
 from surefind.kb import KnowledgeBase
 from surefind.kb.answer.answering import answer
-from surefind.kb.answer.values import NOT_HERE, NOT_SURE
+from surefind.kb.answer.values import NOT_HERE, NOT_SURE, WRITES
 
 ABOUT_SEARCH = (
     "Find the passages of this knowledge base that answer a question. Write the question in a sentence or in a few "
@@ -165,6 +165,8 @@ def ask(kb: KnowledgeBase, access: Access, given: AskArguments) -> ToolReply:
         line = quoted(text + marks)
         if sentences and size("\n".join([*lines, line]), [*sentences, made]) > budget:
             break
+        if not sentence.quoted and all(one.quoted for one in said[: len(sentences)]):
+            lines.append(WRITES)
         lines.append(line)
         sentences.append(made)
     places = [f"[{number}] id {hit.id} · {one_line(hit.citation)}" for number, hit in cited.items()]

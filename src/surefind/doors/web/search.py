@@ -425,11 +425,14 @@ async def ask(
 
     def made() -> Response:
         answered, empty = _answered(service, caller, question, history)
-        quotes = [_quote(sentence, answered) for sentence in answered.sentences] if answered else []
+        said = [(sentence.quoted, _quote(sentence, answered)) for sentence in answered.sentences] if answered else []
+        quotes, written = ([shown for is_quote, shown in said if is_quote is wanted] for wanted in (True, False))
+        sources = list({source[0]: source for shown in written for source in shown.sources}.values())
         note = shown_to(caller, {"note": answered.note})["note"] if answered else ""
         return page(
             caller, template, title=question or "Ask", here="ask", query=question, found=answered, quotes=quotes,
-            note=note, empty=empty, history=history, conversation=_conversation(history, answered),
+            written=written, sources=sources, note=note, empty=empty, history=history,
+            conversation=_conversation(history, answered),
         )  # fmt: skip
 
     if not question:

@@ -135,7 +135,9 @@ _ROLES = {"navigation", "contentinfo", "search", "dialog", "alertdialog", "menu"
 _OUTSIDE_ROLES = {"banner", "complementary"}
 _NAMES = re.compile(
     r"(?:^|[-_ ])(?:cookies?|consent|gdpr|breadcrumbs?|sidebar|side-bar|sidenav|navbar|navigation|menu|toc|"
-    r"nav(?=$|[-_](?:bar|menu|links?|list|items?|side|top|bottom|wrapper|container))|table-of-contents|tableofcontents|skip-?links?|skip-?to|share|sharing|social|newsletter|subscribe|advert|"
+    r"nav(?=$|[-_](?:bar|menu|links?|list|items?|side|top|bottom|wrapper|container))|"
+    r"nav(?:header|footer|path|[-_]?panel)|docnav|table-of-contents|tableofcontents|skip-?links?|skip-?to|share|"
+    r"sharing|social|newsletter|subscribe|advert|"
     r"advertisement|ads|pagination|pager|prev-next|feedback|edit-?(?:this-)?page|headerlink|comments|"
     r"related-(?:posts|articles|stories|content|links)|ad(?=$|[-_](?:slot|unit|box|banner|wrapper|container))|"
     r"site-?header|site-?footer|page-?footer|masthead|copyright|popup|modal|toast)(?:$|[-_ ])",

@@ -76,12 +76,15 @@ def steps(
     if rewritten:
         result = replace(result, query=query, searched=rewritten)
     yield AnswerStep("search", _cut(result))
-    if refuses(result) and not (globally and result.hits):
-        made = Answer(query, (), result)
-    else:
-        made = _quoted(result) if by_quotes else _written(kb, result, model, searched, access)
+    refused = refuses(result) and not (globally and result.hits)
+    made = Answer(query, (), result) if refused or globally else _quoted(result)
     for sentence in made.sentences:
         yield AnswerStep("sentence", sentence)
+    if not by_quotes and not refused:
+        shown = len(made.sentences)
+        made = _written(kb, made, model, searched, access)
+        for sentence in made.sentences[shown:]:
+            yield AnswerStep("sentence", sentence)
     yield AnswerStep("end", made)
 
 
@@ -90,17 +93,19 @@ def _cut(result: SearchResult) -> SearchResult:
     return replace(result, hits=tuple(map(EXTENT.cut, result.hits)))
 
 
-def _quoted(result: SearchResult, note: str = "") -> Answer:
+def _quoted(result: SearchResult) -> Answer:
     """Quotes what answers; if the search is not sure, what each of the first passages says."""
     unsure = result.sure == SURE[1][1]
     shown = result.quotes if unsure else answering(result.quotes)
     sentences, cited = numbered(
         (Cited(quote.text, (), quote.mark, quote.span), [EXTENT.cut(result.hits[quote.rank - 1])]) for quote in shown
     )
-    return Answer(result.query, sentences, result, cited, note=note)
+    return Answer(result.query, sentences, result, cited)
 
 
-def _written(kb: KnowledgeBase, result: SearchResult, model: str | None, pipeline: Pipeline, access: Access) -> Answer:
+def _written(kb: KnowledgeBase, quoted: Answer, model: str | None, pipeline: Pipeline, access: Access) -> Answer:
+    """Has a model write after the quotes. If it searched by communities, there are none, and it writes alone."""
+    result = quoted.result
     globally = asks_globally(pipeline)
     try:
         communities = told(kb, result, globally, access) if globally else ()
@@ -108,9 +113,11 @@ def _written(kb: KnowledgeBase, result: SearchResult, model: str | None, pipelin
     except (UsageError, MissingPartError):  # a wrong model string, a missing key or package: not a matter of luck
         raise
     except SurefindError as error:
-        return _quoted(result, f"The model did not answer: {error}")
-    if not written.sentences:
-        made = _quoted(result, "The model wrote nothing that these passages say.")
-    else:
-        made = Answer(result.query, written.sentences, result, written.cited, written.model)
+        return replace(quoted if quoted.sentences else _quoted(result), note=f"The model did not answer: {error}")
+    kept = [(sentence, [quoted.cited[number - 1] for number in sentence.citations]) for sentence in quoted.sentences]
+    said, cited = numbered([*kept, *written.said])
+    made = replace(quoted, sentences=said, cited=cited, model=written.model)
+    if not written.said:
+        note = "The model wrote nothing that these passages say."
+        made = replace(quoted if quoted.sentences else _quoted(result), note=note)
     return replace(made, dropped=written.dropped, dollars=written.dollars, invented=written.invented)

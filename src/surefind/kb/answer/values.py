@@ -12,6 +12,8 @@ NOT_HERE = "Nothing here answers this."
 """The answer if no passage answers the question."""
 NOT_SURE = "Not sure. The closest passages:"
 """What stands before the closest passages if one of them may answer the question."""
+WRITES = "The model writes:"
+"""What stands between the quotes and what a model wrote."""
 State = Literal["answered", "not_sure", "not_here"]
 
 
@@ -28,8 +30,19 @@ class Cited:
     span: tuple[int, int] | None = None
     """Where a quote stands in the text of its document."""
 
+    @property
+    def quoted(self) -> bool:
+        """Whether it stands in a document, and no model wrote it."""
+        return self.span is not None
+
+    @property
+    def cited_text(self) -> str:
+        """The text with its citations, such as [1]."""
+        return self.text + "".join(f" [{number}]" for number in self.citations)
+
     def to_dict(self) -> dict[str, Any]:
-        return {"text": self.text, "citations": list(self.citations), "mark": self.mark and list(self.mark)}
+        mark = self.mark and list(self.mark)
+        return {"text": self.text, "citations": list(self.citations), "mark": mark, "quoted": self.quoted}
 
 
 def numbered(said: Iterable[tuple[Cited, Sequence[Hit]]]) -> tuple[tuple[Cited, ...], tuple[Hit, ...]]:
@@ -50,14 +63,14 @@ def numbered(said: Iterable[tuple[Cited, Sequence[Hit]]]) -> tuple[tuple[Cited, 
 class Answer:
     query: str
     sentences: tuple[Cited, ...]
-    """What answers the question; if it is not sure, a quote of each of the closest passages; empty if nothing here
-    answers it."""
+    """What answers the question: quotes, and after them what a model wrote. If it is not sure, the quotes are of the
+    closest passages; empty if nothing here answers it."""
     result: SearchResult
     """The search that the answer is made from."""
     cited: tuple[Hit, ...] = ()
     """The hits that are cited, in the order of their numbers."""
     model: str = ""
-    """The language model that wrote it; empty if the sentences are quotes."""
+    """The language model that wrote some of the sentences; empty if all are quotes."""
     dropped: tuple[str, ...] = ()
     """Sentences of the model that the cited passages do not say."""
     note: str = ""
@@ -81,7 +94,7 @@ class Answer:
     def state(self) -> State:
         if not self.sentences:
             return "not_here"
-        return "not_sure" if not self.model and self.sure == SURE[1][1] else "answered"
+        return "not_sure" if self.sure == SURE[1][1] else "answered"
 
     @property
     def answered(self) -> bool:
@@ -98,10 +111,17 @@ class Answer:
     @property
     def text(self) -> str:
         """The answer as text, with citations such as [1]."""
-        marked = [sentence.text + "".join(f" [{n}]" for n in sentence.citations) for sentence in self.sentences]
-        if self.model:
-            return " ".join(marked)
-        return "\n\n".join([NOT_SURE, *marked] if self.state == "not_sure" else marked) or NOT_HERE
+        quotes = [sentence.cited_text for sentence in self.sentences if sentence.quoted]
+        parts = [NOT_SURE, *quotes] if self.state == "not_sure" and quotes else quotes
+        if self.written:
+            said = " ".join(sentence.cited_text for sentence in self.written)
+            parts.append(f"{WRITES} {said}" if quotes else said)
+        return "\n\n".join(parts) or NOT_HERE
+
+    @property
+    def written(self) -> tuple[Cited, ...]:
+        """The sentences that a model wrote."""
+        return tuple(sentence for sentence in self.sentences if not sentence.quoted)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form, the same for every interface."""

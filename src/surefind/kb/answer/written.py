@@ -37,7 +37,7 @@ from surefind.engine.search.hits import Extent
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.store.backends.view import LocalView
 from surefind.kb import KnowledgeBase
-from surefind.kb.answer.values import Cited, numbered
+from surefind.kb.answer.values import Cited
 
 MIN_SUPPORT = 0.6
 _ANALYZER = English()
@@ -109,8 +109,8 @@ _REWRITTEN_TOKENS = 100
 class WrittenAnswer:
     """What the model wrote, sentence by sentence."""
 
-    sentences: tuple[Cited, ...]
-    cited: tuple[Hit, ...]
+    said: tuple[tuple[Cited, Sequence[Hit]], ...]
+    """Each sentence that its passages say, with the hits that it cites."""
     dropped: tuple[str, ...]
     model: str
     dollars: float
@@ -150,10 +150,8 @@ def write(
             kept.append((Cited(text, ()), cited))
         else:
             dropped.append(text)
-    said, hits = numbered(kept)
-    return WrittenAnswer(
-        said, hits, tuple(dropped), answer.model or services.chat_name(model), answer.dollars, invented
-    )
+    name = answer.model or services.chat_name(model)
+    return WrittenAnswer(tuple(kept), tuple(dropped), name, answer.dollars, invented)
 
 
 def rewrite(services: Services, model: str | None, query: str, history: Sequence[Turn]) -> str:

@@ -315,15 +315,15 @@ Gold = Sequence[tuple[Judgment, str]]
 
 
 def _graded(made: Answer, gold: Gold) -> tuple[bool, bool, bool, bool]:
-    """Whether what is quoted is right, the first quote is, the passage was found, and the quote is or would be right if
-    it was not refused."""
+    """Whether what is quoted, or written if a model wrote, is right, the first quote is, the passage was found, and the
+    quote is or would be right if it was not refused."""
     said = [
         any(_is_right(sentence, made.cited[number - 1], gold) for number in sentence.citations)
         for sentence in made.sentences
     ]
     reached = any(holds(hit.text, hit.document, one, text) for hit in made.result.hits[:PASSAGES] for one, text in gold)
     if made.model:  # its sentences stand together
-        whole = " ".join(sentence.text for sentence in made.sentences)
+        whole = " ".join(sentence.text for sentence in made.written)
         documents = {hit.document for hit in made.cited}
         said = [any(holds(whole, one.document, one, text) for one, text in gold if one.document in documents)]
     refused = [] if said else answering(made.result.quotes)
@@ -352,10 +352,10 @@ def _written(answers: Sequence[Answer], queries: Sequence[ExamQuery]) -> Written
     supported = [
         reads(sentence.text, [made.cited[number - 1] for number in sentence.citations])
         for made in written
-        for sentence in made.sentences
+        for sentence in made.written
     ]
     facts = [
-        holds(" ".join(sentence.text for sentence in made.sentences), "", None, fact)
+        holds(" ".join(sentence.text for sentence in made.written or made.sentences), "", None, fact)
         for made, query in zip(answers, queries, strict=True)
         for fact in facts_of(query)
     ]

@@ -174,7 +174,7 @@ def answer(services: Services, model: str | None) -> Counted:
         second = fact if answerable else known[(known.index(fact) + 3) % len(known)]
         hits = [_hit(1, fact.title, fact.near), _hit(2, second.title, second.passage)]
         written = write(SearchResult(fact.question, tuple(hits), ()), services, model)
-        said = " ".join(sentence.text for sentence in written.sentences).casefold()
+        said = " ".join(sentence.text for sentence, _ in written.said).casefold()
         return fact.answer.casefold() in said if answerable else not said
 
     return Counted(sum(outcome is True for outcome in _parallel(right, asked)), len(asked))

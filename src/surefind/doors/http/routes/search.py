@@ -143,10 +143,10 @@ class AskRequest(BaseModel):
 
 @router.post("/v1/ask", summary="Ask a question", response_class=JSONResponse)
 async def ask(wanted: AskRequest, request: Request, service: Served) -> Response:
-    """Answers a question from the documents that the caller may read. Every sentence cites passages, and is checked
-    against them. Without a language model in surefind.toml, the sentences are quotes; with `state` `not_sure`, they are
-    those of the closest passages. With `stream`, the events are
-    `search` with the passages, `sentence` for each sentence, and `end` with the whole answer."""
+    """Answers a question from the documents that the caller may read. The sentences are quotes (with `state`
+    `not_sure`, of the closest passages), and after them what a language model in surefind.toml writes: each of its
+    sentences cites passages, and is checked against them. With `stream`, the events are `search` with the passages,
+    `sentence` for each quote and sentence, and `end` with the whole answer."""
     caller = await service.caller(request, "read")
     if len(wanted.query) > service.settings.max_query:
         raise QueryError(f"The question has more than {service.settings.max_query:,} characters.")
