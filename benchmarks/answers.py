@@ -39,7 +39,7 @@ from surefind.lab.measure.spans import holds, is_right
 OWNER = Access.owner()
 FOUND = 5
 """Passages among which the answer of a second turn is looked for."""
-READERS = ("bundled", "careful")
+READERS = ("small", "large")
 
 
 @contextmanager
@@ -89,9 +89,9 @@ class Way:
 
 WAYS = [
     *(Way(reader, 1.0, 0.5, 16) for reader in READERS),
-    *(Way("bundled", words, 0.5, 16) for words in (0.0, 2.0)),
-    Way("bundled", 1.0, 0.0, 16),
-    Way("bundled", 1.0, 0.5, 24),
+    *(Way("small", words, 0.5, 16) for words in (0.0, 2.0)),
+    Way("small", 1.0, 0.0, 16),
+    Way("small", 1.0, 0.5, 24),
 ]
 
 

@@ -24,7 +24,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from _collecting import DEFAULT, collections, fewer, questions_of
+from _collecting import collections, fewer, questions_of
 from _shared import machine
 from surefind import Access
 from surefind.base.disk.sealed import to_json
@@ -39,6 +39,7 @@ from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.services import LocalServices
 from surefind.engine.store.backend import View
 from surefind.kb import KnowledgeBase
+from surefind.kb.settings.template import BASES
 from surefind.lab.bench.engine import OWNER
 from surefind.lab.calibrate.confidence import ask
 from surefind.lab.exam.formats.library import Library
@@ -48,7 +49,7 @@ from surefind.lab.measure.thresholds import auc, brier, calibration_error, error
 
 MOST, AWAY, FOREIGN, TRICK = 100, 50, 54, 50
 """Questions of a collection: with an answer, with their answer removed, of other collections, made to have none."""
-PIPELINES: dict[Kind, str] = {"words": "bm25", "meaning": "dense", "both": DEFAULT}
+PIPELINES: dict[Kind, str] = {"words": "bm25", "meaning": "dense", "both": BASES["pair"]}
 ORIGINS = ("there", "removed", "foreign", "trick")
 SHARES = {"there": 1.0, "removed": 0.3, "foreign": 1.0, "trick": 0.3}
 """How much each origin counts for the weights of the signals, which order searches."""

@@ -30,6 +30,7 @@ from _collecting import COLLECTED, CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SE
 from surefind.base.spec import make
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.settings.config import default_settings
+from surefind.kb.settings.config import default_settings
 from surefind.kb.settings.template import BUILT_IN
 from surefind.lab.bench import prior
 from surefind.lab.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error
@@ -205,7 +206,7 @@ def add_effect(spec: str, file: Path, of: str, over: str | None) -> None:
     ]
     gains = [scores[of.format(name)] - (scores[over.format(name)] if over else 0) for name in names]
     table = _stored()
-    stage = str(Pipeline.parse(BUILT_IN[spec]) if spec in BUILT_IN else make("rerank", spec))
+    stage = str(default_settings().known[spec] if spec in BUILT_IN else make("rerank", spec))
     table["effects"][stage] = effect([gain[:, None].astype(np.float64) for gain in gains])
     print(f"{_write(table)}: {stage}: {table['effects'][stage]} over {len(names)} collections")
 

@@ -57,7 +57,7 @@ def bash(line: str, cwd: Path) -> list[str]:
         ("surefind ex", ["exam"]),
         ("surefind exam sh", ["show"]),
         ("surefind search x --rer", ["--rerank"]),
-        ("surefind search x -p ", ["careful", "hybrid", "pair", "quick", "quiet"]),
+        ("surefind search x -p ", ["careful", "hybrid", "pair", "quick", "quiet", "thorough"]),
         ("surefind search x --json -k 3 --pipeline qui", ["quick", "quiet"]),
         ("surefind bench -p quie", ["quiet"]),
         ("surefind bench --preset c", ["cascade", "champion", "chunking", "context-layer"]),
@@ -92,7 +92,7 @@ def test_choices_are_those_of_the_named_knowledge_base(base: Home, tmp_path_fact
 
 
 def test_default_pipelines_are_offered_where_there_are_no_settings(tmp_path: Path) -> None:
-    assert bash("surefind search x -p ", tmp_path) == ["careful", "hybrid", "meaning", "pair", "words"]
+    assert bash("surefind search x -p ", tmp_path) == ["careful", "hybrid", "meaning", "pair", "thorough", "words"]
 
 
 def test_settings_that_cannot_be_read_offer_nothing(home: Home) -> None:

@@ -111,8 +111,8 @@ def test_minimum_needs_a_confidence(kb: KnowledgeBase) -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ModuleNotFoundError(), "The reranker bundled is not installed."),
-        (PermissionError(13, "Permission denied", "/models"), "bundled cannot be read (Permission denied: /models)."),
+        (ModuleNotFoundError(), "The reranker small is not installed."),
+        (PermissionError(13, "Permission denied", "/models"), "small cannot be read (Permission denied: /models)."),
     ],
 )
 def test_search_without_the_reader_is_quick_and_says_so(

@@ -413,7 +413,7 @@ def test_confidence(scores: list[float], when: str, expected: float) -> None:
 
 def test_equal_conditions_have_equal_specs() -> None:
     assert str(Conditional("cross_encoder(top=20)")) == str(Conditional("cross_encoder"))
-    assert "stage=cross_encoder(model=bundled, top=20, keep=10, blend=0.5)" in str(Conditional())
+    assert "stage=cross_encoder(model=small, top=20, keep=10, blend=0.5)" in str(Conditional())
 
 
 def test_conditional_on_nothing_known_is_refused() -> None:

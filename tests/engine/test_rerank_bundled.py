@@ -16,7 +16,7 @@ from surefind.engine.services import LocalServices
 from surefind.kb import KnowledgeBase
 from surefind.testing import check_reranker, rankings_of
 
-MODELS = ("bundled", "careful")
+MODELS = ("small", "large")
 PASSAGES = (
     "Currency transaction reports must be filed with FinCEN within 15 calendar days of the transaction.",
     "The vault opens at nine and closes at five on business days.",
@@ -36,7 +36,7 @@ def test_contract(model: str) -> None:
 @each(
     ("model", "query", "wanted"),
     [
-        ("bundled", "How long do we have to report a large cash deposit?", 0),  # careful does not see that this is it
+        ("small", "How long do we have to report a large cash deposit?", 0),  # large does not see that this is it
         *((model, "When must a cash report be filed?", 0) for model in MODELS),
         *((model, "When can I no longer send a wire?", 2) for model in MODELS),
         *((model, "customer lost debit card on holiday", 3) for model in MODELS),
@@ -57,7 +57,7 @@ def test_a_passage_has_the_same_score_in_any_company(model: str) -> None:
 
 
 def test_careful_says_yes_to_an_answer_and_no_to_the_rest() -> None:
-    reader = OnnxCrossEncoder(bundled("careful"))
+    reader = OnnxCrossEncoder(bundled("large"))
     chunks = [Chunk("", 0, len(text), text) for text in PASSAGES]
     scores = reader.score("How many days are there to file a currency transaction report?", chunks)
     assert scores[0] > 0 and max(scores[1:]) < 0

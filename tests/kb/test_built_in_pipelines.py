@@ -1,4 +1,4 @@
-"""The built-in pipelines `hybrid`, `careful` and `pair`: known by name everywhere, rows of the default benchmark."""
+"""The built-in pipelines: which one is the default, known by name everywhere, rows of the default benchmark."""
 
 from __future__ import annotations
 
@@ -12,40 +12,87 @@ from helpers import WORDS, Home
 from http_helpers import serving
 from surefind import Pipeline
 from surefind.base.access import Access
-from surefind.kb.settings.config import load_settings
-from surefind.kb.settings.template import BUILT_IN
+from surefind.kb.settings.config import default_settings, load_settings
+from surefind.kb.settings.template import BASES, BUILT_IN, RERANKED
 from surefind.lab.bench.names import compared, plan_for
 from surefind.lab.bench.plan import LeftOut, Plan, about_left_out
 from surefind.lab.bench.prior import known
 from surefind.lab.exam.model import Exam, Judgment
 
 OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
+HYBRID_CHOSEN = '[search]\npipeline = "hybrid"\n'
 OWN_READER = '[pipelines.reader]\nretrieve = ["bm25"]\nrerank = ["cross_encoder"]\n'
-CAREFUL = Pipeline.parse(BUILT_IN["careful"])
-PAIR = Pipeline.parse(BUILT_IN["pair"])
+HYBRID, PAIR = (Pipeline.parse(BASES[name]) for name in ("hybrid", "pair"))
+CAREFUL = Pipeline.parse(f"{BASES['hybrid']} >> {RERANKED['careful']}")
 
 
 @pytest.fixture
 def base(home: Home) -> Home:
-    """Two documents, with settings that name no pipeline."""
-    home.configure("[search]\nk = 5\n")
+    """Two documents, and `hybrid`."""
+    home.configure(HYBRID_CHOSEN)
     home.write("docs/a.md", "# Cash\n\nThe teller counts cash twice before the vault opens.")
     home.write("docs/b.md", "# Wires\n\nThe wire desk sends wires until three.")
     home.sync("docs")
     return home
 
 
-def test_careful_is_hybrid_with_the_reranker() -> None:
-    assert Pipeline.parse(BUILT_IN["hybrid"]) == Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")
-    assert CAREFUL.path == str(Pipeline.parse(BUILT_IN["hybrid"])) and CAREFUL.rerank[0].name == "cross_encoder"
+CASES = [("", "pair", PAIR), (HYBRID_CHOSEN, "hybrid", HYBRID), (WORDS, "words", PAIR)]
 
 
-@each("settings", ["", "[search]\nk = 5\n", WORDS])
-def test_every_knowledge_base_knows_them_and_syncs_for_its_own_alone(home: Home, settings: str) -> None:
+@each(("settings", "default", "base"), CASES)
+def test_careful_and_thorough_reread_the_default(home: Home, settings: str, default: str, base: Pipeline) -> None:
     home.configure(settings)
     found = load_settings(home.folder / "surefind.toml")
-    assert list(found.known)[:3] == ["hybrid", "careful", "pair"] and found.find("careful") == CAREFUL
-    assert not {"careful", "pair"} & set(found.pipelines)  # so a sync embeds with one encoder
+    assert found.pipeline == default and list(found.known)[:4] == ["hybrid", "pair", "careful", "thorough"]
+    assert {found.known[name].path for name in RERANKED} == {str(base)}
+    assert set(found.pipelines) & set(BUILT_IN) <= {default, "hybrid"}  # a sync builds for no other
+
+
+def test_an_older_knowledge_base_keeps_its_default(tmp_path: Path) -> None:
+    new, old = Home(tmp_path / "new"), Home(tmp_path / "old")
+    for home in (new, old):
+        home.configure("")
+        home.write("docs/a.md", "# Cash\n\nThe teller counts cash.")
+        home.sync("docs")
+    (old.folder / ".surefind" / "default-pipeline").unlink()
+    for home, default in ((new, "pair"), (old, "hybrid")):
+        with home.open() as kb:
+            assert kb.settings.pipeline == default
+            assert kb.search("cash", Access.public()).hits
+        home.write("docs/b.md", "# Wires\n\nThe wire desk sends wires.")
+        home.sync("docs")
+        assert surefind("use", "careful", kb=home.folder).code == 0
+        with home.open() as kb:
+            assert kb.settings.base == default and len(kb.pipeline().retrieve) == len(
+                kb.settings.known[default].retrieve
+            )
+    assert default_settings().auto and default_settings().pipeline == "pair"
+
+
+def test_a_second_encoder_that_takes_too_long_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless somebody asks for it."""
+    home = Home(tmp_path)
+    home.configure("")
+    home.write(
+        "docs/a.md",
+        "\n\n".join(
+            f"# Part {n}\n\nThe teller of branch {n} counts cash twice before the vault opens at {n}." * 4
+            for n in range(200)
+        ),
+    )
+    monkeypatch.setattr("surefind.kb.completing.TOO_LONG", 0.0)
+    told: list[str] = []
+    with home.open() as kb:
+        kb.sync(home.folder / "docs", tell=told.append)
+        assert kb.settings.pipeline == "hybrid" and kb.settings.auto and not kb.missing(kb.settings.retrievers)
+        assert any("so the default pipeline is hybrid" in text and "surefind use pair" in text for text in told)
+        assert kb.missing(PAIR.retrieve)
+    with home.open() as kb:
+        assert kb.settings.pipeline == "hybrid" and kb.complete() == []
+    assert surefind("use", "pair", kb=home.folder).code == 0
+    with home.open() as kb:
+        kb.complete()
+        assert kb.settings.pipeline == "pair" and not kb.settings.auto and not kb.missing(PAIR.retrieve)
 
 
 def test_a_pipeline_of_the_settings_with_the_same_name_wins(home: Home) -> None:
@@ -61,7 +108,7 @@ def test_search_takes_the_name_and_the_spec_has_it(base: Home) -> None:
     ran = surefind("search", "wire desk", "-p", "careful", "--json", kb=base.folder)
     assert ran.code == 0 and ran.json["hits"][0]["document"] == "b.md"
     with base.open() as kb:
-        rows = compared(kb, None, ["hybrid", BUILT_IN["careful"], "bm25"], [], []).contenders
+        rows = compared(kb, None, ["hybrid", str(CAREFUL), "bm25"], [], []).contenders
     assert [one.name for one in rows] == ["hybrid", "careful", "bm25"]
 
 
@@ -72,7 +119,7 @@ def test_use_writes_the_name_alone(base: Home) -> None:
     found = load_settings(base.folder / "surefind.toml")
     assert found.pipelines["careful"] == CAREFUL  # sync builds its indexes
     assert surefind("use", "--undo", kb=base.folder).code == 0
-    assert (base.folder / "surefind.toml").read_text(encoding="utf-8") == "[search]\nk = 5\n"
+    assert (base.folder / "surefind.toml").read_text(encoding="utf-8") == HYBRID_CHOSEN
 
 
 def test_status_lists_them(base: Home) -> None:
@@ -90,14 +137,14 @@ def planned(base: Home, count: int, *named: str) -> Plan:
 
 def test_the_default_comparison_has_them(base: Home) -> None:
     plan = planned(base, 100)
-    assert {"hybrid", "careful", "pair", "BM25"} <= {one.name for one in plan.contenders} and not plan.left_out
+    assert {*BUILT_IN, "BM25"} <= {one.name for one in plan.contenders} and not plan.left_out
 
 
 def test_a_reranker_is_asked_every_question_or_is_not_in_the_table(base: Home) -> None:
     plan = planned(base, 101)
     assert {"hybrid", "pair"} <= {one.name for one in plan.contenders}
-    assert [one.name for one in plan.left_out] == ["careful"]
-    assert about_left_out(exam_of(101), plan.left_out, ["*"], restricted=True) == (
+    assert [one.name for one in plan.left_out] == ["careful", "thorough"]
+    assert about_left_out(exam_of(101), plan.left_out[:1], ["*"], restricted=True) == (
         "Not compared: careful. Its reranker would read for each of the 101 questions, about 75 seconds on two cores. "
         "To add it: surefind bench --exam staff --as '*' -p hybrid -p careful."
     )
@@ -158,5 +205,5 @@ def test_the_pair_finds_with_both_encoders(base: Home) -> None:
 
 
 def test_the_prior_knows_them() -> None:
-    found = known([str(Pipeline.parse(text)) for text in BUILT_IN.values()])
+    found = known([str(default_settings().known[name]) for name in ("hybrid", "pair", "careful")])
     assert not found.unknown and found.default == 0 and min(found.belief.mean[1:]) > 0.005

@@ -16,7 +16,7 @@ from report_helpers import bench_report, row
 from surefind.base.disk.sealed import read_sealed, write_sealed
 from surefind.base.errors import UsageError
 from surefind.engine.search.pipeline import Pipeline
-from surefind.kb.settings.template import BUILT_IN
+from surefind.kb.settings.template import BASES
 from surefind.lab.bench.gate import CheckResult, check_report, read_baseline, save_baseline
 from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.recommendation import Verdict, _price, decide, fastest, recommend
@@ -125,7 +125,7 @@ def test_latency_within_the_noise_of_timings_is_not_lower() -> None:
 
 @each("took", [6.0, 90.0, 110.0, 700.0])
 def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float) -> None:
-    specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
+    specs = [str(Pipeline.parse(text)) for text in (BASES["hybrid"], f"{BASES['hybrid']} >> cross_encoder")]
     queries = [ExamQuery(str(i), "?", ()) for i in range(len(BASE))]
     before = np.full(len(BASE), 0.5)
     found = recommend(specs, np.column_stack([before, before]), queries)
@@ -135,14 +135,14 @@ def test_measured_times_do_not_decide_whether_a_reranker_is_worth_it(took: float
 
 @each(("gain", "chosen"), [(0.0, 0), (0.4, 1)])
 def test_a_slow_row_must_gain_more_than_the_margin(gain: float, chosen: int) -> None:
-    specs = [str(Pipeline.parse(text)) for text in (BUILT_IN["hybrid"], BUILT_IN["careful"])]
+    specs = [str(Pipeline.parse(text)) for text in (BASES["hybrid"], f"{BASES['hybrid']} >> cross_encoder")]
     queries = [ExamQuery(str(i), "?", ()) for i in range(len(BASE))]
     before = np.full(len(BASE), 0.5)
     found = recommend(specs, np.column_stack([before, before + gain]), queries)
     times = {i: Timing(p50, p50, p50, p50, p50, {}) for i, p50 in enumerate((5.0, 700.0))}
     reranked = [False, True]
     assert found.best == 1 and fastest(found, times, reranked) == chosen
-    text = _price(list(BUILT_IN), found, chosen, times, reranked)
+    text = _price(["hybrid", "careful"], found, chosen, times, reranked)
     assert text.startswith("careful is expected to score ") and "more than ten times as long" in text
     assert ("surefind use careful" in text) == (chosen == 0)
 

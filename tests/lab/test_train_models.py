@@ -27,6 +27,7 @@ from surefind.base.types import Chunk  # noqa: E402
 from surefind.engine.embed.onnx import Onnx  # noqa: E402
 from surefind.engine.inference.cross_encoder import OnnxCrossEncoder  # noqa: E402
 from surefind.engine.search.pipeline import Pipeline  # noqa: E402
+from surefind.engine.services import LocalServices  # noqa: E402
 from surefind.engine.store.lock import training_lock  # noqa: E402
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures  # noqa: E402
 from surefind.lab.bench.run import unseen  # noqa: E402
@@ -109,6 +110,21 @@ def test_bundled_encoder_is_read_back_from_its_graph() -> None:
     with torch.inference_mode():
         vector = loaded.eval()(ids, torch.ones_like(ids), torch.zeros_like(ids)).numpy()[0]
     assert float(vector @ Onnx(str(BUNDLED)).embed([text])[0]) > 0.985
+
+
+@each("name", ["minilm", "arctic"])
+def test_training_at_a_rate_of_zero_changes_no_vector(tmp_path: Path, name: str) -> None:
+    """The network pools as its model does, and the folder keeps what it reads before a question."""
+    begin, made = surefind_models.path(name), tmp_path / name
+    loaded, _ = load_network(begin, ranks=False)
+    rows = [TokenRows(tuple(([101, one, 102], [0] * 3) for one in (word, word + 1))) for word in range(2000, 2008)]
+    train(loaded, rows, replace(ONE, rate=0.0), tmp_path / f"{name}.pt", QUIET)
+    export(loaded, begin / "tokenizer.json", made, name, 256, precise=True)
+    texts = ["Currency transaction reports are filed within fifteen days.", "when are reports filed?"]
+    before, after = (LocalServices(tmp_path / "cache").embedder(model) for model in (name, f"onnx(path={made})"))
+    for way in ("embed", "embed_queries"):
+        both = [getattr(encoder, way)(texts) for encoder in (before, after)]
+        assert min((both[0] * both[1]).sum(axis=1)) > 0.985, (name, way)
 
 
 def test_reranker_that_starts_from_an_encoder_has_a_head_of_its_own() -> None:

@@ -137,8 +137,15 @@ def test_training_without_its_libraries_says_what_to_install(home: Home, monkeyp
         train_model(kb, Exam("e", ()), TrainingJob("encoder", "mine"), Pipeline.parse("dense"), None)  # type: ignore[arg-type]
 
 
-def test_encoder_takes_the_place_of_every_dense_one() -> None:
-    made = with_encoder(Pipeline.parse("bm25 + dense >> convex(alpha=0.5)"), Path("/models/mine"))
+def test_of_two_encoders_the_trained_one_is_replaced() -> None:
+    two = Pipeline.parse("bm25 + dense + dense(model=arctic) >> rrf")
+    for instead, kept in (("minilm", "arctic"), ("arctic", "minilm"), ("another", "arctic")):
+        made = with_encoder(two, Path("/models/mine"), instead)
+        assert sorted(getattr(stage, "model", "").partition("(")[0] for stage in made.retrieve) == ["", kept, "onnx"]
+
+
+def test_encoder_takes_the_place_of_the_dense_one() -> None:
+    made = with_encoder(Pipeline.parse("bm25 + dense >> convex(alpha=0.5)"), Path("/models/mine"), "minilm")
     assert str(made.retrieve[1]) == "dense(model=onnx(path=/models/mine, max_tokens=256))"
     assert made.fuse == Pipeline.parse("bm25 + dense >> convex(alpha=0.5)").fuse
 

@@ -41,9 +41,10 @@ from surefind.base.redact import redacted
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.write.layout import Layout
 from surefind.kb import KnowledgeBase
-from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, parse_settings
+from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME, TEMPLATE, Settings, base_of, parse_settings
 from surefind.kb.settings.file import Place, changed, check_writable, read_settings, value_of, write_settings
 from surefind.kb.settings.serve import serve_settings
+from surefind.kb.settings.template import LEAST
 
 _ADOPTED_FILE = "adopted.json"
 
@@ -59,14 +60,16 @@ class SettingsChange:
     after: str | None
     """The text that will be written; None if the file will be deleted."""
     undoes: bool = False
+    base: str = LEAST
+    """The default pipeline where the settings choose none."""
 
     @property
     def old(self) -> Settings:
-        return _settings(self.before)
+        return _settings(self.before, self.base)
 
     @property
     def new(self) -> Settings:
-        return _settings(self.after)
+        return _settings(self.after, self.base)
 
     @property
     def empty(self) -> bool:
@@ -74,8 +77,8 @@ class SettingsChange:
         return self.before == self.after or (self.before is None and self.after == TEMPLATE)
 
 
-def _settings(text: str | None) -> Settings:
-    return parse_settings(TEMPLATE if text is None else text, FILE_NAME)
+def _settings(text: str | None, base: str) -> Settings:
+    return parse_settings(TEMPLATE if text is None else text, FILE_NAME, base)
 
 
 # ---------------------------------------------------------------- what to write
@@ -88,19 +91,20 @@ def prepare(folder: Path, name: str, pipeline: Pipeline, layout: Layout | None =
     check_writable(file)
     before = _text(file)
     text = TEMPLATE if before is None else before
-    settings = parse_settings(text, str(file))
+    base = base_of(folder / DATA_FOLDER)
+    settings = parse_settings(text, str(file), base)
     chosen = _name_of(pipeline, name, settings)
     changes: dict[Place, Any] = {}
     if chosen not in settings.known:
         changes |= {("pipelines", key): table for key, table in _builtin(text).items()}
         changes["pipelines", chosen] = _table(pipeline)
-    if chosen != settings.pipeline:
+    if settings.auto or chosen != settings.pipeline:
         changes["search", "pipeline"] = chosen
     if layout is not None and layout.chunk != settings.layout.chunk:
         changes["index", "chunk"] = str(layout.chunk)
     if layout is not None and layout.enrich != settings.layout.enrich:
         changes["index", "enrich"] = [str(enricher) for enricher in layout.enrich]
-    return SettingsChange(name, before, changed(text, changes, str(file)) if changes else text)
+    return SettingsChange(name, before, changed(text, changes, str(file)) if changes else text, base=base)
 
 
 def check_free(folder: Path, name: str) -> None:
@@ -231,7 +235,7 @@ def prepare_undo(folder: Path) -> SettingsChange:
             f"{file} was edited after {last.name!r} was adopted, so its earlier text is not restored. {_by_hand(last)}"
         )
     check_writable(file)
-    return SettingsChange(last.name, now, last.before, undoes=True)
+    return SettingsChange(last.name, now, last.before, undoes=True, base=base_of(folder / DATA_FOLDER))
 
 
 def _by_hand(last: SettingsChange) -> str:
@@ -265,7 +269,7 @@ def last_change(folder: Path) -> SettingsChange | None:
 MARK = "[redacted]"
 EDIT = "an edit of the settings"
 """What the change is called that an edit makes."""
-_SEARCHED = ("pipelines", "pipeline", "layout")
+_SEARCHED = ("pipelines", "pipeline", "base", "auto", "layout")
 """The settings that adopting a configuration changes."""
 _SECRET = re.compile(
     r"""((?:api[_-]?key|access[_-]?key|\btoken\b|auth[_-]?token|access[_-]?token|secret|password|passwd)"""
@@ -326,9 +330,9 @@ def checked_settings(folder: Path, text: str, mark: str) -> SettingsChange:
     if len(text) > _MAX_SETTINGS_CHARS:
         raise ConfigError(f"{FILE_NAME} may have {_MAX_SETTINGS_CHARS:,} characters at most.")
     after = _with_secrets(text.replace("\r\n", "\n"), TEMPLATE if before is None else before)
-    settings = parse_settings(after, FILE_NAME)
-    serve_settings(settings.serve)
-    return SettingsChange(EDIT, before, after)
+    change = SettingsChange(EDIT, before, after, base=base_of(folder / DATA_FOLDER))
+    serve_settings(change.new.serve)
+    return change
 
 
 def undoable(folder: Path, edits: bool) -> Undoable | None:

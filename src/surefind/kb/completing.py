@@ -24,6 +24,8 @@ from surefind.engine.search.pipeline import work_of
 from surefind.engine.store.backend import Backend, Contents
 from surefind.engine.store.lock import patiently, vectors_lock
 from surefind.engine.write.writer import both
+from surefind.kb.settings.config import keep_base
+from surefind.kb.settings.template import LEAST
 
 if TYPE_CHECKING:
     from surefind.engine.search.pipeline import Pipeline
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 _MEANWHILE = "Searches use what is there; Ctrl-C keeps what is done, and surefind sync or surefind serve goes on."
 _LONG_SECONDS = 20.0
 """Seconds from which on a person is told how long it takes."""
+TOO_LONG = 3_600.0
+"""Seconds that the second encoder of the default pipeline may take, if nobody asked for it."""
 _TIMED = 32
 """Chunks from which the time is estimated."""
 _WRITER_SECONDS = 60.0
@@ -61,6 +65,8 @@ class Completable(Protocol):
     def has_cut(self, layout: Layout | None) -> bool: ...
 
     def refresh(self) -> None: ...
+
+    def reload(self) -> bool: ...
 
     def reader(self, layout: Layout | None = None) -> Searcher: ...
 
@@ -88,6 +94,8 @@ def complete(
         with vectors_lock(kb.data) as note:
             while lacking := incomplete(kb):
                 contents = _prepare(kb, backend, lacking[0], both(note, quiet), tell)
+                if contents is None:
+                    continue
                 built += patiently(partial(_build, writers, lacking[:1], contents, quiet), _WRITER_SECONDS)
     except LockedError as error:
         tell(str(error))
@@ -96,8 +104,9 @@ def complete(
 
 def _prepare(
     kb: Completable, backend: Backend, retriever: Retriever, report: OnProgress, tell: Callable[[str], None]
-) -> int:
-    """Computes what a retriever needs, of the generation of now. Returns the number of its set."""
+) -> int | None:
+    """Computes what a retriever needs, of the generation of now. Returns the number of its set; None if it takes so
+    long that the knowledge base does without, because nobody asked for it."""
     kb.refresh()
     reader = kb.reader()  # its lease keeps the documents
     catalogue = kb.catalogue
@@ -106,11 +115,28 @@ def _prepare(
     new = backend.new_chunks(shown, reader.layout, retriever, kb.services)
     what = work_of(retriever)
     stage = declared(retriever)
-    if (seconds := _seconds(stage, new, kb.services)) > _LONG_SECONDS:
+    seconds = _seconds(stage, new, kb.services)
+    if seconds > TOO_LONG and _can_do_without(kb.settings, retriever):
+        wanted = kb.settings.pipeline
+        keep_base(kb.data, LEAST)
+        kb.reload()
+        tell(
+            f"{what}: {len(new):,} passages would take {about(seconds)}, so the default pipeline is {LEAST}, which "
+            f"does without. To have it built: surefind use {wanted}"
+        )
+        return None
+    if seconds > _LONG_SECONDS:
         tell(f"{what}: {len(new):,} passages take {about(seconds)}. {_MEANWHILE}")
     report(what, 0, len(new))
     stage.prepare(new, kb.services, lambda done, total: report(what, done, total))
     return contents
+
+
+def _can_do_without(settings: Settings, retriever: Retriever) -> bool:
+    """Whether nothing but a default that nobody chose needs a retriever."""
+    others = {**settings.pipelines, LEAST: settings.known[LEAST]}
+    others.pop(settings.pipeline)
+    return settings.auto and LEAST in others and not any(retriever in other.retrieve for other in others.values())
 
 
 def _seconds(stage: Stage, chunks: Sequence[Chunk], services: Services) -> float:

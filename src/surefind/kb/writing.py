@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from surefind.base.errors import UsageError
 from surefind.engine.search.reader import Opening, Searcher
 from surefind.engine.write.writer import Writer
-from surefind.kb.settings.config import Settings
+from surefind.kb.settings.config import Settings, keep_base
 
 if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
@@ -51,6 +51,8 @@ class Writers:
 
         shared, settings = self._shared, self._shared.settings
         shared.check_open()
+        if settings.auto and not shared.exists and not trial:
+            keep_base(shared.data, settings.base)
         admit = admission(gate, settings) if gate else None
         isolated = settings.isolated or (trial and settings.store.backend == "local")
         writer = Writer(

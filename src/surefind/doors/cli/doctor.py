@@ -101,7 +101,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("python", lambda: f"{platform.python_version()} on {platform.machine()}"),
         *((package, lambda package=package: _version(package)) for package in _PACKAGES),
         *((f"encoder {name}", partial(_encode, name)) for name in ("minilm", "arctic")),
-        *((f"reranker {name}", partial(_rerank, name)) for name in ("bundled", "careful")),
+        *((f"reranker {name}", partial(_rerank, name)) for name in ("small", "large")),
         ("disk", lambda: _disk(kb)),
         ("settings", lambda: _settings(kb)),
         ("trusted servers", _trusted),

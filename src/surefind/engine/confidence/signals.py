@@ -221,7 +221,8 @@ def signals(
     if dense is not None:
         columns += [_here(last, dense), _spread(dense)]
     if worded is not None and dense is not None:
-        columns += [agreement(retrieved), shared_first(last, retrieved)]
+        two = [worded[0], dense]  # a second encoder would make them mean something else
+        columns += [agreement(two), shared_first(last, two)]
     kind: Kind = ("both" if dense else "words") if worded else ("meaning" if dense else "other")
     return kind, np.stack(columns, axis=1)
 

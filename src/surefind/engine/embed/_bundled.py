@@ -30,8 +30,15 @@ class BundledEncoder(Stage):
     def fingerprint(self) -> str:
         return bundled(self.name).fingerprint
 
+    @property
+    def query_fingerprint(self) -> str:
+        return bundled(self.name).query_fingerprint
+
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         return bundled(self.name).embed(texts, progress)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return bundled(self.name).embed_queries(texts)
 
 
 @cache

@@ -6,23 +6,12 @@ Questions get the prefix that the model was trained with. Merrick et al., Arctic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from surefind.base.types import FloatArray
 from surefind.engine.embed._bundled import BundledEncoder
-
-_PREFIX = "Represent this sentence for searching relevant passages: "
 
 
 @dataclass(frozen=True)
 class Arctic(BundledEncoder):
     name: ClassVar[str] = "arctic"
-
-    @property
-    def query_fingerprint(self) -> str:
-        return f"prefixed({self.fingerprint}, {_PREFIX!r})"
-
-    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        return self.embed([_PREFIX + text for text in texts])

@@ -1,7 +1,8 @@
 """`onnx(path=…)`: any sentence encoder as an ONNX folder, run on the CPU without torch.
 
 The folder holds `model.onnx` or `onnx/model.onnx` and `tokenizer.json`, as optimum, sentence-transformers and model
-hubs write them. `1_Pooling/config.json` says how to pool; without it, token vectors are averaged.
+hubs write them. `1_Pooling/config.json` says how to pool; without it, token vectors are averaged. A folder that
+`surefind train encoder` wrote also has what is put before a question.
 """
 
 from __future__ import annotations
@@ -58,5 +59,12 @@ class Onnx(Stage):
     def fingerprint(self) -> str:
         return _encoder(self.path, self.max_tokens).fingerprint
 
+    @property
+    def query_fingerprint(self) -> str:
+        return _encoder(self.path, self.max_tokens).query_fingerprint
+
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         return _encoder(self.path, self.max_tokens).embed(texts, progress)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return _encoder(self.path, self.max_tokens).embed_queries(texts)

@@ -54,6 +54,15 @@ class OnnxEncoder:
         """Identifies the vectors; the final 1 stands for one text per call."""
         return f"{self._files.identity}:{self._max_tokens}:1"
 
+    @property
+    def query_fingerprint(self) -> str:
+        """Identifies the vectors of questions."""
+        prefix = self._files.query_prefix
+        return f"prefixed({self.fingerprint}, {prefix!r})" if prefix else self.fingerprint
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return self.embed([self._files.query_prefix + text for text in texts])
+
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]

@@ -82,6 +82,17 @@ class OnnxFolder:
             raise MissingPartError(f"There is no model in {folder} ({missing} is missing). Check the path.")
         return cls(folder, model)
 
+    @classmethod
+    def found(cls, folder: Path) -> OnnxFolder:
+        """The folder of a model that need not have a graph."""
+        config = _json(folder / "config.json")
+        return cls(folder, folder / "model.onnx", config if "sha256" in config else {})
+
+    @property
+    def query_prefix(self) -> str:
+        """What the model was trained to read before a question; empty for an export of others, which does not say."""
+        return str(self.config.get("query_prefix", ""))
+
     @property
     def tokenizer(self) -> Path:
         return self.folder / "tokenizer.json"
@@ -111,7 +122,9 @@ class OnnxFolder:
                 )
 
     def pooling(self) -> str:
-        """How token vectors become one vector, for graphs that do not pool."""
+        """How token vectors become one vector."""
+        if self.config:
+            return str(self.config.get("pooling", "mean"))
         extra = [kind for kind in self._modules() if kind not in _PLAIN_MODULES]
         if extra:
             raise SurefindError(

@@ -1,4 +1,4 @@
-"""`cross_encoder(model, top=20, keep=10, blend=0.5, second, max_ms)`: a model that reads query and passage together.
+"""`cross_encoder(model=small, top=20, keep=10, blend=0.5)`: a model that reads query and passage together.
 
     score = (1 - blend) · minmax(score before) + blend · minmax(logit of [CLS] over query and passage)
 
@@ -15,9 +15,10 @@ A cross-encoder of the sentence-transformers library (needs torch), from a folde
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
@@ -83,8 +84,11 @@ class TorchCrossEncoder:
         return self._model
 
 
-BUNDLED = {"bundled": "reranker", "careful": "careful"}
-"""The folders of the bundled models. `careful` has twelve layers: it reads better and takes twice as long."""
+BUNDLED = {"small": "reranker", "large": "careful"}
+"""The folders of the bundled models. `large` has twelve layers: it reads better and takes twice as long."""
+_FORMER = {"bundled": "small", "careful": "large"}
+"""Earlier names of the bundled models. They work until 0.2."""
+_LOG = logging.getLogger("surefind")
 
 
 @dataclass(frozen=True)
@@ -94,8 +98,8 @@ class CrossEncoder(Stage):
     runs_here: ClassVar[bool] = True
     """It costs time but no money, so a benchmark may try it to estimate how long it will take."""
 
-    model: str = "bundled"
-    """`bundled`, `careful`, the name of a model that `surefind train reranker` made, or the folder of a cross-encoder,
+    model: str = "small"
+    """`small`, `large`, the name of a model that `surefind train reranker` made, or the folder of a cross-encoder,
     with an ONNX graph or in the form of the sentence-transformers library."""
     top: int = 20
     keep: int = 10
@@ -111,6 +115,9 @@ class CrossEncoder(Stage):
     passages answer together. None means that the model reads once."""
 
     def __post_init__(self) -> None:
+        if self.model in _FORMER:
+            _say_new_name(self.model)
+            object.__setattr__(self, "model", _FORMER[self.model])
         Blend.of(self, self.top, self.keep, self.blend, self.spread or 0.0, self.second or 0.0)
         require(not (self.second and self.max_ms), self, "second cannot be used with max_ms")
         require(bool(self.model), self, "model must be named")
@@ -156,6 +163,11 @@ class CrossEncoder(Stage):
         return _open(folder, self.max_tokens, graph_version(folder))
 
 
+@cache
+def _say_new_name(model: str) -> None:
+    _LOG.warning("cross_encoder(model=%s) is now called cross_encoder(model=%s).", model, _FORMER[model])
+
+
 def _folder(model: str, services: Services) -> Path:
     if model in BUNDLED:
         return bundled(model)
@@ -171,7 +183,7 @@ def _folder(model: str, services: Services) -> Path:
     return folder.resolve()
 
 
-def bundled(model: str = "bundled") -> Path:
+def bundled(model: str = "small") -> Path:
     try:
         import surefind_models
 
@@ -185,7 +197,7 @@ def bundled(model: str = "bundled") -> Path:
         raise MissingPartError(f"The reranker {model} cannot be read ({error.strerror}: {error.filename}).") from None
 
 
-def bundled_reader(max_tokens: int, model: str = "bundled") -> OnnxCrossEncoder:
+def bundled_reader(max_tokens: int, model: str = "small") -> OnnxCrossEncoder:
     """A bundled cross-encoder. Raises `MissingPartError` if it is not installed."""
     folder = bundled(model)
     reader = _open(folder, max_tokens, graph_version(folder))

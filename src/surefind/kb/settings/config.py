@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from surefind.base.abilities import declared
 from surefind.base.access import PathRule, checked_name
 from surefind.base.disk.sealed import DATA_FOLDER as DATA_FOLDER
 from surefind.base.disk.sealed import FILE_NAME as FILE_NAME
+from surefind.base.disk.sealed import private_folder, write_file
 from surefind.base.errors import ConfigError, SpecError, UsageError, choices
 from surefind.base.protocols import Retriever
 from surefind.base.types import Effort
@@ -27,9 +29,10 @@ from surefind.engine.files.scan import FileRules, FollowLinks
 from surefind.engine.llm.address import LLMSettings
 from surefind.engine.search.pipeline import DEPTH, SPEC_MARKS, Pipeline
 from surefind.engine.store.backend import StoreSettings
+from surefind.engine.store.catalogue import NAME
 from surefind.engine.write.layout import Layout
 from surefind.kb.drafts.values import DraftSettings
-from surefind.kb.settings.template import BUILT_IN
+from surefind.kb.settings.template import AUTO, BASES, RERANKED
 from surefind.kb.settings.template import TEMPLATE as TEMPLATE
 
 
@@ -107,6 +110,10 @@ class Settings:
     pipelines: Mapping[str, Pipeline]
     """The pipelines of surefind.toml and the default one; sync builds the indexes of all of them."""
     pipeline: str
+    base: str
+    """The built-in pipeline that `careful` and `thorough` reread: `pair` or `hybrid`."""
+    auto: bool = False
+    """Whether nobody chose the default pipeline."""
     k: int = 10
     files: FileRules = field(default_factory=FileRules)
     readers: Readers = field(default_factory=Readers)
@@ -143,7 +150,7 @@ class Settings:
     @property
     def known(self) -> dict[str, Pipeline]:
         """The pipelines that have a name: the built-in ones, and those of surefind.toml, which win."""
-        return {**_built_in_pipelines(), **self.pipelines}
+        return {**_built_in_pipelines(self.base), **self.pipelines}
 
     @property
     def retrievers(self) -> list[Retriever]:
@@ -178,18 +185,38 @@ def default_settings() -> Settings:
 
 def load_settings(path: Path) -> Settings:
     """Reads the settings from a file; returns the defaults if the file does not exist."""
+    base = base_of(path.parent / DATA_FOLDER)
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return default_settings()
+        return parse_settings(TEMPLATE, "the built-in settings", base)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}).") from None
-    return parse_settings(text, str(path))
+    return parse_settings(text, str(path), base)
 
 
-def parse_settings(text: str, where: str) -> Settings:
+_BASE_FILE = "default-pipeline"
+
+
+def base_of(data: Path) -> str:
+    """Returns the default of a knowledge base whose settings choose none. One that is older than the choice between
+    them keeps `hybrid`."""
+    with suppress(OSError, UnicodeDecodeError):
+        kept = (data / _BASE_FILE).read_text(encoding="utf-8").strip()
+        if kept in BASES:
+            return kept
+    return "hybrid" if (data / NAME).exists() else "pair"
+
+
+def keep_base(data: Path, base: str) -> None:
+    """Keeps the default of a knowledge base whose settings choose none."""
+    write_file(private_folder(data) / _BASE_FILE, f"{base}\n")
+
+
+def parse_settings(text: str, where: str, base: str = "pair") -> Settings:
+    """Reads settings; `base` is the default pipeline if they choose none."""
     try:
-        return _SettingsReader(text, where, read_toml(text, where)).settings()
+        return _SettingsReader(text, where, read_toml(text, where), base).settings()
     except RecursionError:
         raise ConfigError(f"{where} is nested too deeply. Check its brackets and dotted names.") from None
 
@@ -201,12 +228,14 @@ def _built_in() -> Mapping[str, Any]:
 
 
 @cache
-def _built_in_pipelines() -> Mapping[str, Pipeline]:
-    return {name: Pipeline.parse(text, name) for name, text in BUILT_IN.items()}
+def _built_in_pipelines(base: str) -> Mapping[str, Pipeline]:
+    reread = {name: f"{BASES[base]} >> {stages}" for name, stages in RERANKED.items()}
+    return {name: Pipeline.parse(text, name) for name, text in {**BASES, **reread}.items()}
 
 
 class _SettingsReader:
-    def __init__(self, text: str, where: str, data: dict[str, Any]) -> None:
+    def __init__(self, text: str, where: str, data: dict[str, Any], base: str) -> None:
+        self.base = base
         self.text = text
         self.where = where
         self.data = data
@@ -225,8 +254,11 @@ class _SettingsReader:
         defaults = _built_in()
         merged = {table: {**defaults[table], **self.data.get(table, {})} for table in _TABLES}
         pipelines = self.pipelines()
-        name = merged["search"]["pipeline"]
-        named = {**_built_in_pipelines(), **pipelines}
+        given = merged["search"]["pipeline"]
+        auto = given == AUTO and AUTO not in pipelines
+        name = self.base if auto else given
+        base = name if name in BASES else self.base
+        named = {**_built_in_pipelines(base), **pipelines}
         if name not in named:
             raise self.error("search", "pipeline", f"there is no pipeline {name!r}. {choices(name, named)}")
         pipelines.setdefault(name, named[name])
@@ -234,6 +266,8 @@ class _SettingsReader:
             self.layout(merged["index"]),
             pipelines,
             name,
+            base,
+            auto,
             self.count("search", merged["search"], "k"),
             self.files(merged["sync"]),
             self.readers(merged["sync"]["readers"]),

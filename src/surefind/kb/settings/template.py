@@ -3,15 +3,20 @@
 It is a module of its own because shell completion reads it and cannot wait for the imports of `config`.
 """
 
-_HYBRID = "bm25 + dense >> convex(alpha=0.5, missing=score)"
-
-BUILT_IN = {
-    "hybrid": _HYBRID,
-    "careful": f"{_HYBRID} >> cross_encoder",
+BASES = {
+    "hybrid": "bm25 + dense >> convex(alpha=0.5, missing=score)",
     "pair": "bm25 + dense + dense(model=arctic) >> weighted(weights=[0.4, 0.3, 0.3], missing=score)",
 }
-"""Pipelines that every knowledge base knows by name. They are rows of the default benchmark. A pipeline of
+"""What the default is: `pair`, or `hybrid` where the second encoder would take too long."""
+RERANKED = {
+    "careful": "cross_encoder",
+    "thorough": "cross_encoder(top=50, keep=16) >> cross_encoder(model=large, top=16, blend=0.7)",
+}
+"""What is added to the base for the pipelines that reread hits."""
+BUILT_IN = (*BASES, *RERANKED)
+"""Names of pipelines that every knowledge base knows. They are rows of the default benchmark. A pipeline of
 surefind.toml with the same name takes the place of the built-in one."""
+AUTO, LEAST = "auto", "hybrid"
 
 TEMPLATE = """\
 # Surefind: how this knowledge base is read, cut, indexed and searched.
@@ -42,8 +47,9 @@ chunk = "hierarchical(parent=1500, child=250, overlap=0)"
 enrich = ["headings"]
 
 [search]
-# The default pipeline (`surefind use NAME` changes it), and how many hits a search returns.
-pipeline = "hybrid"
+# The default pipeline (`surefind use NAME` changes it), and how many hits a search returns. auto = pair: words and two
+# encoders; hybrid, with one encoder, where the second would take more than an hour, or the knowledge base is older.
+pipeline = "auto"
 k = 10
 # How a search finds out how sure it is that its first hit answers the question: read = a small model reads the first
 # hits (about 0.3 s of a processor), quick = from the scores alone (1 ms, less reliable), off. auto = read in the
@@ -83,9 +89,9 @@ retrieve = ["bm25(k1=1.5, b=0.75)"]
 [pipelines.meaning]
 retrieve = ["dense(model=minilm)"]
 
-# `careful` needs no table: it is `hybrid` with the bundled reranker, which rereads the first 20 hits, in under a second
-# on two cores (`surefind help rerank`). `pair` adds a second encoder, `arctic`: embedding takes three times as long.
-# A table of the same name takes their place.
+# `pair` needs no table: it is `hybrid` with a second encoder, `arctic`. Nor does `careful`, the default with a small
+# model that rereads the first 20 hits, or `thorough`, with a large one that rereads the best of 50 (`surefind help
+# rerank`). A table of the same name takes their place.
 
 # Who may read which paths, for files of every format; an `acl` in a file's front matter applies as well.
 # default = who may read a document that neither an `acl` nor a rule covers: groups, or "public" for everybody.
@@ -113,7 +119,7 @@ retrieve = ["dense(model=minilm)"]
 # concurrency = 8
 
 # What `surefind bench` compares. Without this table, it compares the configurations of the context-layer study,
-# `hybrid`, `careful`, `pair` and the pipelines above. A list inside a spec means alternatives.
+# `hybrid`, `pair`, `careful`, `thorough` and the pipelines above. A list inside a spec means alternatives.
 # [bench]
 # layouts = ["markdown(tokens=[150, 250]) + headings", "hierarchical(parent=1000, child=200, overlap=0)"]
 # pipelines = ["hybrid", "words", "bm25 + dense >> convex(alpha=[0.1, 0.3, 0.5])"]

@@ -2,7 +2,7 @@
 
 A name is looked up in these places, and the first one that has it decides:
 
-1. the pipelines of surefind.toml, and the built-in ones (`hybrid`, `careful`, `pair`)
+1. the pipelines of surefind.toml, and the built-in ones (`hybrid`, `pair`, `careful`, `thorough`)
 2. retrievers and specs: `dense`, `bm25 + dense >> rrf(k=60)`
 3. the rows of the reports of this knowledge base, newest report first
 4. the configurations of the presets of `surefind bench`
@@ -38,7 +38,7 @@ from surefind.engine.search.pipeline import SPEC_MARKS, Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.kb.adoption import SettingsChange, build, build_calls, missing, prepare, write
 from surefind.kb.settings.config import FILE_NAME, Settings
-from surefind.kb.settings.template import BUILT_IN
+from surefind.kb.settings.template import BUILT_IN, LEAST
 from surefind.lab.bench import plan
 from surefind.lab.bench.plan import (
     Contender,
@@ -296,7 +296,7 @@ def _without(contenders: Sequence[Contender], left_out: Sequence[LeftOut]) -> tu
 
 def _to_embed(kb: KnowledgeBase, contender: Contender) -> int:
     """How many passages an encoder that the hybrid has not would have to embed, judged by some of them."""
-    usual = Pipeline.parse(BUILT_IN["hybrid"]).retrieve
+    usual = kb.settings.known[LEAST].retrieve
     new = [
         retriever
         for retriever in contender.pipeline.retrieve

@@ -68,6 +68,8 @@ def export(
         config["spread"] = spread
     if not network.ranks:
         config |= {"dimension": network.dimension, "pooling": network.pooling, "normalize": True}
+    if network.query_prefix:
+        config["query_prefix"] = network.query_prefix
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
 
 

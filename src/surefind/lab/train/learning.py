@@ -39,6 +39,7 @@ from surefind.base.errors import DiskFullError, SurefindError
 from surefind.base.protocols import OnProgress
 from surefind.base.types import Chunk
 from surefind.engine.inference.cross_encoder import PairTokenizer, title_of
+from surefind.engine.inference.folder import OnnxFolder
 from surefind.lab.train.job import TrainingJob
 from surefind.lab.train.network import Network
 from surefind.lab.train.pairs import Pair
@@ -279,10 +280,11 @@ def examples_of(
         ids = plain.encode(sentence).ids
         return ids, [0] * len(ids)
 
+    prefix = OnnxFolder.found(start).query_prefix
     rest = margins or repeat(())
     return [
-        TokenRows(tuple(map(text, texts)), own)
-        for texts, own in zip(texts_of(pairs, negatives, chunks), rest, strict=False)
+        TokenRows((text(prefix + query), *map(text, passages)), own)
+        for (query, *passages), own in zip(texts_of(pairs, negatives, chunks), rest, strict=False)
     ]
 
 

@@ -31,6 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from surefind.base.errors import SurefindError
+from surefind.engine.inference.folder import OnnxFolder
 
 _NORM_EPSILON = 1e-12
 _PADDING_SCORE = -10000.0
@@ -87,6 +88,10 @@ def attention(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) ->
     return nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)
 
 
+_TRAINED = ("mean", "cls")
+"""The ways to pool that `Network` knows."""
+
+
 class Network(nn.Module):
     """Maps tokens to unit vectors (encoder: by `pooling`, `mean` or `cls`) or to one number (reranker: from [CLS])."""
 
@@ -95,6 +100,7 @@ class Network(nn.Module):
     def __init__(self, shape: Shape, ranks: bool, pooling: str = "mean", dropout: float = 0.0) -> None:
         super().__init__()
         self.shape, self.ranks, self.pooling = shape, ranks, pooling
+        self.query_prefix = ""
         self.words = nn.Embedding(shape.vocabulary, shape.width)
         self.positions = nn.Embedding(shape.positions, shape.width)
         self.types: nn.Embedding | None = nn.Embedding(2, shape.width)
@@ -280,7 +286,9 @@ def load_network(folder: Path, ranks: bool, seed: int = 0) -> tuple[Network, lis
             "Name a folder that has one of them with --start."
         )
     torch.manual_seed(seed)
-    network = Network(_shape_of(state, heads, folder), ranks)
+    files = OnnxFolder.found(folder)
+    network = Network(_shape_of(state, heads, folder), ranks, "mean" if ranks else _pooling(files))
+    network.query_prefix = files.query_prefix
     own = network.state_dict()
     fitting = {key: value for key, value in state.items() if key in own and own[key].shape == value.shape}
     missing = sorted({key.rpartition(".")[0] for key in own if key not in fitting})
@@ -291,6 +299,16 @@ def load_network(folder: Path, ranks: bool, seed: int = 0) -> tuple[Network, lis
         )
     network.load_state_dict({**own, **fitting})
     return network, missing
+
+
+def _pooling(files: OnnxFolder) -> str:
+    pooling = files.pooling()
+    if pooling not in _TRAINED:
+        raise SurefindError(
+            f"The model in {files.folder} pools by {pooling}, and can only be trained if it pools by "
+            f"{' or '.join(_TRAINED)}. Name another folder with --start."
+        )
+    return pooling
 
 
 def _shape_of(state: dict[str, Tensor], heads: int, folder: Path) -> Shape:

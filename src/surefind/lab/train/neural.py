@@ -37,7 +37,15 @@ from surefind.lab.bench.engine import OWNER, Bench, places_of
 from surefind.lab.bench.plan import Contender, Plan
 from surefind.lab.exam.model import Exam, clusters_of, held_out, relocate
 from surefind.lab.measure.ranks import Measure
-from surefind.lab.train.job import MIN_PAIRS, SENTENCES, TrainingJob, need_torch, start_folder, trains_with_library
+from surefind.lab.train.job import (
+    MIN_PAIRS,
+    SENTENCES,
+    TrainingJob,
+    need_torch,
+    start_folder,
+    trainable,
+    trains_with_library,
+)
 from surefind.lab.train.kept import keep
 from surefind.lab.train.material import MIN_QUESTIONS
 from surefind.lab.train.pairs import Pair, PassageSet, filled, gather_pairs, mine
@@ -90,7 +98,7 @@ def _train(exam: Exam, material: _Material, job: TrainingJob, measure: Measure, 
     work = material.kb.data / "models" / f".{job.name}.training"
     losses = _learn(material, job, start, work, progress)
     seconds = time.perf_counter() - started
-    rows, sentence, use = _judge(material, job, work / "model", measure, progress)
+    rows, sentence, use = _judge(material, job, start, work / "model", measure, progress)
     made = ModelReport(
         name=job.name,
         model=job.kind,
@@ -240,12 +248,16 @@ def _learn_network(
 # ---------------------------------------------------------------- the held-out half
 
 
-def with_encoder(pipeline: Pipeline, folder: Path, sentences: bool = False) -> Pipeline:
-    """The pipeline with another encoder for every dense retriever. `sentences`: the folder is in the format of
-    sentence-transformers, and not in ours."""
+def with_encoder(pipeline: Pipeline, folder: Path, instead: str, sentences: bool = False) -> Pipeline:
+    """The pipeline with another encoder in the place of one; of the first, if it does not have that one. `sentences`:
+    the folder is in the format of sentence-transformers, and not in ours."""
     stage, field = ("sentence_transformers", "model") if sentences else ("onnx", "path")
     other = str(spec.make("embed", spec.format_spec(stage, [(field, str(folder))])))
-    retrieve = tuple(r.replace(model=other) if isinstance(r, Dense) else r for r in pipeline.retrieve)
+    models = [r.model for r in pipeline.retrieve if isinstance(r, Dense)]
+    instead = instead if instead in models or not models else models[0]
+    retrieve = tuple(
+        r.replace(model=other) if isinstance(r, Dense) and r.model == instead else r for r in pipeline.retrieve
+    )
     return replace(pipeline, retrieve=retrieve)
 
 
@@ -255,7 +267,7 @@ def with_reranker(pipeline: Pipeline, model: str, blend: float) -> Pipeline:
 
 
 def _judge(
-    material: _Material, job: TrainingJob, model: Path, measure: Measure, progress: OnProgress
+    material: _Material, job: TrainingJob, start: Path, model: Path, measure: Measure, progress: OnProgress
 ) -> tuple[list[JudgedRow], str, str]:
     """The rows of the table, the verdict and the pipeline to use."""
     plain = material.pipeline
@@ -263,11 +275,13 @@ def _judge(
     rivals = {f"{plain.name or 'the pipeline'} as it is": plain}
     if job.kind == "encoder":
         sentences = (model / SENTENCES).is_file()
-        trial, chosen = (with_encoder(plain, folder, sentences) for folder in (model, final))
+        models = [retriever.model for retriever in plain.retrieve if isinstance(retriever, Dense)]
+        instead = next((model for model in models if trainable(model, material.kb.services) == start), "")
+        trial, chosen = (with_encoder(plain, folder, instead, sentences) for folder in (model, final))
     else:
         trial = with_reranker(plain, str(model), job.blend)
         chosen = with_reranker(plain, job.name, job.blend)
-        bundled = with_reranker(plain, "bundled", job.blend)
+        bundled = with_reranker(plain, "small", job.blend)
         if _available(bundled, material.kb):
             rivals["the bundled reranker"] = bundled
     exam = replace(material.exam, name=f"{material.exam.name}-held-out", queries=material.held)
