@@ -69,6 +69,13 @@ def test_an_older_knowledge_base_keeps_its_default(tmp_path: Path) -> None:
     assert default_settings().auto and default_settings().pipeline == "pair"
 
 
+def test_doctor_proposes_the_better_default(base: Home) -> None:
+    shown = surefind("doctor", kb=base.folder).out
+    assert "pair finds more, and its vectors of 2 passages take" in shown and "surefind use pair" in shown
+    assert surefind("use", "pair", kb=base.folder).code == 0
+    assert "finds more" not in surefind("doctor", kb=base.folder).out
+
+
 def test_a_second_encoder_that_takes_too_long_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Unless somebody asks for it."""
     home = Home(tmp_path)

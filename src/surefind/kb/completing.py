@@ -25,7 +25,7 @@ from surefind.engine.store.backend import Backend, Contents
 from surefind.engine.store.lock import patiently, vectors_lock
 from surefind.engine.write.writer import both
 from surefind.kb.settings.config import keep_base
-from surefind.kb.settings.template import LEAST
+from surefind.kb.settings.template import BEST, LEAST
 
 if TYPE_CHECKING:
     from surefind.engine.search.pipeline import Pipeline
@@ -177,10 +177,25 @@ def lacking_text(kb: Completable, pipeline: Pipeline, layout: Layout | None) -> 
         way += f", or make the pipeline the default: surefind use {pipeline.name}"
     if not kb.has_cut(layout):
         return f"The documents are not cut by {layout} yet. {way}."
+    passages, seconds = _work_for(kb, lacking, layout)
+    long = f"{passages:,} passages, {about(seconds)}" if seconds and passages > MANY else f"{passages:,} passages"
+    return f"There is no index for {names} over these documents ({long}). {way}."
+
+
+def _work_for(kb: Completable, lacking: Sequence[Retriever], layout: Layout | None) -> tuple[int, float]:
+    """How many passages there are, and the seconds that the indexes of these retrievers take over them."""
     view = kb.reader(layout).view
     ids = view.spans().ids
     chunks = view.chunks(ids[:: len(ids) // _TIMED + 1].tolist(), Access.owner())
     slow = [declared(retriever) for retriever in lacking if not declared(retriever).at_once]
-    seconds = sum(_seconds(stage, chunks, kb.services) for stage in slow) * len(ids) / max(1, len(chunks))
-    long = f"{len(ids):,} passages, {about(seconds)}" if seconds and len(ids) > MANY else f"{len(ids):,} passages"
-    return f"There is no index for {names} over these documents ({long}). {way}."
+    return len(ids), sum(_seconds(stage, chunks, kb.services) for stage in slow) * len(ids) / max(1, len(chunks))
+
+
+def better_default(kb: Completable) -> str:
+    """Says that there is a better default, and what it takes; empty if the default is not the one of older knowledge
+    bases."""
+    if kb.settings.pipeline != LEAST or not kb.has_cut(None):
+        return ""
+    passages, seconds = _work_for(kb, kb.missing(kb.settings.known[BEST].retrieve), None)
+    took = f"its vectors of {passages:,} passages take {about(seconds)}" if seconds else "its vectors are there"
+    return f"{LEAST} is the default here; {BEST} finds more, and {took}: surefind use {BEST}"

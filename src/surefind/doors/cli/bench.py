@@ -250,8 +250,8 @@ def bench(
     """Run every configuration on an exam from your own documents and say which one wins.
 
     Without options, bench writes known-item questions from the documents, runs the configurations of the context-layer
-    study, hybrid, careful, pair and the pipelines of surefind.toml, and saves the report as a web page. What takes
-    minutes is left out; the report says how to add it. Results are cached: a second run takes
+    study, hybrid, pair, careful, thorough and the pipelines of surefind.toml, and saves the report as a web page. What
+    takes minutes is left out; the report says how to add it. Results are cached: a second run takes
     seconds, and a stopped run continues from where it stopped.
 
     With --answers, bench asks the questions of the exam as `surefind ask --quote` does, of the default pipeline or of

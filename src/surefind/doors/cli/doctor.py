@@ -107,6 +107,7 @@ def _checks(kb: Path) -> list[tuple[str, Callable[[], str]]]:
         ("trusted servers", _trusted),
         ("knowledge base", lambda: _verify(kb)),
         *_damage(kb),
+        ("default pipeline", lambda: _default(kb)),
         ("language", lambda: _language(kb)),
         *_models(kb),
     ]
@@ -234,6 +235,14 @@ def _fitness(kb: Path, name: str) -> str:
 
 def _steps(names: list[str], kinds: Mapping[str, StepKind]) -> str:
     return ", ".join(step for name in names for step in kinds[name].steps)
+
+
+def _default(kb: Path) -> str:
+    from surefind.kb import KnowledgeBase
+    from surefind.kb.completing import better_default
+
+    with KnowledgeBase.open(kb) as base:
+        return better_default(base) or base.settings.pipeline
 
 
 def _language(kb: Path) -> str:

@@ -16,7 +16,7 @@ RERANKED = {
 BUILT_IN = (*BASES, *RERANKED)
 """Names of pipelines that every knowledge base knows. They are rows of the default benchmark. A pipeline of
 surefind.toml with the same name takes the place of the built-in one."""
-AUTO, LEAST = "auto", "hybrid"
+AUTO, LEAST, BEST = "auto", "hybrid", "pair"
 
 TEMPLATE = """\
 # Surefind: how this knowledge base is read, cut, indexed and searched.
