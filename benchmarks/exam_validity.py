@@ -30,7 +30,6 @@ from _collecting import COLLECTED, CONFIGURATIONS, DEFAULT, EFFECTS, MEASURE, SE
 from surefind.base.spec import make
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.settings.config import default_settings
-from surefind.kb.settings.config import default_settings
 from surefind.kb.settings.template import BUILT_IN
 from surefind.lab.bench import prior
 from surefind.lab.bench.prior import Belief, choose, evidence, fit_kind, fit_prior, pooled, sampling_error

@@ -9,8 +9,8 @@ BASES = {
 }
 """What the default is: `pair`, or `hybrid` where the second encoder would take too long."""
 RERANKED = {
-    "careful": "cross_encoder",
-    "thorough": "cross_encoder(top=50, keep=16) >> cross_encoder(model=large, top=16, blend=0.7)",
+    "careful": "cross_encoder(max_tokens=128)",
+    "thorough": "cross_encoder(top=50, keep=16, max_tokens=128) >> cross_encoder(model=large, top=16, blend=0.7)",
 }
 """What is added to the base for the pipelines that reread hits."""
 BUILT_IN = (*BASES, *RERANKED)
