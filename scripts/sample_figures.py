@@ -16,7 +16,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from surefind.doors.cli.demo import sample_folder, sample_questions, sample_vectors
+from surefind.doors.cli.demo import ENCODERS, sample_folder, sample_questions, sample_vectors
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.plan import label
 from surefind.lab.bench.report import BenchReport
@@ -49,7 +49,7 @@ BLOCKS = {
         "surefind bench --exam questions --as '*'",
         ("pair", "Convex α=0.5", "RRF k=10", "hybrid", "Convex α=0.3", "BM25"),
     ),
-    "first": Block("tutorial/known-item", "surefind bench", ("BM25", "hybrid", "Vector"), whole=False),
+    "first": Block("tutorial/known-item", "surefind bench", ("BM25", "pair", "hybrid", "Vector"), whole=False),
     "second": Block(
         "tutorial/questions",
         "surefind bench --exam questions -p words -p meaning -p hybrid -p pair",
@@ -67,13 +67,12 @@ def run() -> dict[str, Any]:
         reports = {f"demo/{name}": demo / ".surefind" / REPORTS / name for name in ("known-item", "questions")}
         tutorial.mkdir()
         _surefind("init", "--kb", tutorial)
-        _keep(tutorial, "minilm")
+        for encoder in ENCODERS:
+            _keep(tutorial, encoder)
         _surefind("sync", sample_folder(), "--kb", tutorial)
         _surefind("exam", "import", sample_questions(), "--kb", tutorial)
         for name, block in BLOCKS.items():
             if block.report not in reports:
-                if "pair" in block.rows:
-                    _keep(tutorial, "arctic")
                 reports[block.report] = Path(place) / name
                 words = block.command.split()[1:]
                 _surefind(*words, "--kb", tutorial, "--out", reports[block.report])

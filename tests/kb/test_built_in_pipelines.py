@@ -212,5 +212,5 @@ def test_the_pair_finds_with_both_encoders(base: Home) -> None:
 
 
 def test_the_prior_knows_them() -> None:
-    found = known([str(default_settings().known[name]) for name in ("hybrid", "pair", "careful")])
+    found = known([str(default_settings().known[name]) for name in ("hybrid", "pair")])
     assert not found.unknown and found.default == 0 and min(found.belief.mean[1:]) > 0.005

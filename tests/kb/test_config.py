@@ -10,6 +10,7 @@ from cases import each
 from surefind.base.errors import ConfigError
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb.settings.config import TEMPLATE, default_settings, load_settings, parse_settings
+from surefind.kb.settings.template import BASES
 
 
 def complaint(text: str) -> str:
@@ -29,7 +30,7 @@ def test_empty_file_means_the_defaults() -> None:
 def test_template_says_what_the_defaults_are() -> None:
     settings = parse_settings(TEMPLATE, "surefind.toml")
     assert str(settings.layout) == "hierarchical(parent=1500, child=250, overlap=0) + headings"
-    assert settings.named(settings.pipeline) == Pipeline.parse("bm25 + dense >> convex(alpha=0.5, missing=score)")
+    assert settings.auto and settings.named(settings.pipeline) == Pipeline.parse(BASES["pair"], "pair")
     assert settings.k == 10
 
 

@@ -53,7 +53,7 @@ def test_query_that_matches_nothing_gives_no_hits(small: Home, query: str) -> No
 
 
 def test_unknown_pipeline_lists_the_known(small: Home) -> None:
-    with pytest.raises(ConfigError, match=r"Did you mean words\? Choices: careful, hybrid, pair, words\."):
+    with pytest.raises(ConfigError, match=r"Did you mean words\? Choices: careful, hybrid, pair, thorough, words\."):
         small.found("cash", pipeline="word")
 
 

@@ -73,7 +73,7 @@ def test_the_grid_has_the_current_configuration_first_and_nothing_twice() -> Non
     assert str(found[0].pipeline) == str(settings.pipelines[settings.pipeline])
     assert len({str(one) for one in found}) == len(found)
     kinds = {(len(one.pipeline.retrieve), bool(one.pipeline.rerank)) for one in found}
-    assert kinds == {(1, False), (2, False), (1, True), (2, True)}
+    assert kinds == {(3, False), (1, False), (2, False), (1, True), (2, True)}
 
 
 def test_layouts_multiply_the_grid_and_the_current_one_is_not_repeated() -> None:
