@@ -153,8 +153,8 @@ def use(
     """Make a configuration the default for searches: write it into surefind.toml.
 
     NAME is looked up in surefind.toml and the built-in pipelines (hybrid, pair, careful, thorough), among retrievers
-    and specs, in the reports of this knowledge base (newest first), and in the presets. Missing indexes are built first; if that
-    fails or is stopped, surefind.toml stays as it is. Comments in the file are kept.
+    and specs, in the reports of this knowledge base (newest first), and in the presets. Missing indexes are built
+    first; if that fails or is stopped, surefind.toml stays as it is. Comments in the file are kept.
     """
     from surefind.kb import KnowledgeBase
 
