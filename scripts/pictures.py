@@ -170,7 +170,7 @@ class Walk:
         self.follow(ada, "See the result")
         self.look(ada)
         ada.get_by_role("button", name="Undo the last change").click()
-        ada.get_by_text("Searches use hybrid now").wait_for()
+        ada.get_by_text("Searches use pair now").wait_for()
 
     def whole(self) -> None:
         ada = self.first_key()
