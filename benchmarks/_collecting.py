@@ -9,18 +9,21 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from surefind import Access
+from surefind.base.access import Access
+from surefind.base.protocols import Retriever
+from surefind.base.types import Query, Rankings
 from surefind.doors.cli.demo import sample_folder, sample_questions
-from surefind.engine.search.pipeline import Pipeline
+from surefind.engine.search.pipeline import Pipeline, StageHooks, Work
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench.engine import Bench
+from surefind.kb.settings.template import BASES, LINKED, RERANKED
+from surefind.lab.bench.engine import OWNER, Bench
 from surefind.lab.bench.plan import Contender, Plan
 from surefind.lab.bench.presets import PRESETS
 from surefind.lab.exam.formats.collections import read_beir
@@ -28,7 +31,7 @@ from surefind.lab.exam.formats.library import Library
 from surefind.lab.exam.formats.table import read_table
 from surefind.lab.exam.known_item import generate
 from surefind.lab.exam.model import Exam
-from surefind.lab.measure.ranks import parse_measure
+from surefind.lab.measure.ranks import ndcg, parse_measure
 
 _GRAPH = PRESETS["graph"].contenders
 MEASURE = parse_measure("nDCG@10")
@@ -48,9 +51,37 @@ CONFIGURATIONS = {
     "BM25 + dense + graph": _GRAPH["BM25 + dense + graph"],
 }
 """Retrievers and fusions: the rows of the prior."""
-COLLECTED = {**CONFIGURATIONS, **{name: text for name, text in _GRAPH.items() if name != "no graph"}}
+PAIR = BASES["pair"]
+_OTHER = "bm25 + dense(model=arctic) >> convex(alpha={}, missing=score)"
+ENCODERS = {
+    "arctic, vectors": "dense(model=arctic)",
+    **{f"arctic α={share}": _OTHER.format(share) for share in (0.3, 0.4, 0.5, 0.6, 0.7)},
+    "pair": PAIR,
+    "pair 0.5, 0.25, 0.25": PAIR.replace("[0.4, 0.3, 0.3]", "[0.5, 0.25, 0.25]"),
+    "pair 0.3, 0.35, 0.35": PAIR.replace("[0.4, 0.3, 0.3]", "[0.3, 0.35, 0.35]"),
+    "pair 0.4, 0.2, 0.4": PAIR.replace("[0.4, 0.3, 0.3]", "[0.4, 0.2, 0.4]"),
+    "pair + walks": "bm25 + dense + dense(model=arctic) + ppr >> weighted(weights=[2, 1.5, 1.5, 5], missing=score)",
+    "pair + few walks": "bm25 + dense + dense(model=arctic) + ppr >> weighted(weights=[2, 1.5, 1.5, 2], missing=score)",
+}
+"""What the second encoder does: in place of the first, beside it, and with random walks. Made with walks at the share
+of the preset `graph`, and at less."""
+COLLECTED = {**CONFIGURATIONS, **{name: text for name, text in _GRAPH.items() if name != "no graph"}, **ENCODERS}
 """With those that are measured and are no rows of the prior: random walks gain much on questions that need two
 documents and lose a little elsewhere, and a mean over collections describes neither."""
+SCORER = "pair, arctic only scores"
+"""`pair` whose second encoder scores the candidates of words and the first encoder, and returns none of its own."""
+REREAD = {
+    "hybrid": DEFAULT,
+    "pair": PAIR,
+    "careful": f"{PAIR} >> {RERANKED['careful']}",
+    "thorough": f"{LINKED} >> {RERANKED['thorough']}",
+    "thorough without walks": f"{PAIR} >> {RERANKED['thorough']}",
+    "hybrid + small": f"{DEFAULT} >> {RERANKED['careful']}",
+    "hybrid + small, large": f"{DEFAULT} >> {RERANKED['thorough']}",
+}
+"""The pipelines that a knowledge base has by name, and what rereads hits without the second encoder."""
+MOST_REREAD = 300
+"""Questions of a collection that `REREAD` is asked."""
 _FUSED = "dense >> convex(alpha=0.5, missing=score)"
 EFFECTS = {
     "rerank: cross_encoder": f"{DEFAULT} >> cross_encoder",
@@ -72,10 +103,11 @@ _SECTION = 1500
 """Characters of a section, at least; it ends with a sentence."""
 
 
-def collect(data: Path, work: Path) -> None:
+def collect(data: Path, work: Path, only: Sequence[str] = ()) -> None:
     """Writes WORK/NAME.npz for each collection: nDCG@10 by (question, configuration) for real questions and for each
-    family of known-item questions, and the same for `EFFECTS`."""
-    for name in collections(data):
+    family of known-item questions, and the same for `EFFECTS` and `REREAD`; `judged` is the share of judged documents
+    in the first ten of `REREAD`, and `texts` are the real questions."""
+    for name in only or collections(data):
         target = work / f"{name}.npz"
         if target.exists():
             continue
@@ -84,14 +116,22 @@ def collect(data: Path, work: Path) -> None:
         with KnowledgeBase.open(folder) as kb:
             real = questions_of(kb, name, data, work)
             written = generate(kb.documents(Access.owner()))
-            scores = {"real": scores_of(kb, fewer(real, MOST), COLLECTED)}
+            asked = fewer(real, MOST)
+            scores = {"real": np.hstack([scores_of(kb, asked, COLLECTED), only_scored(kb, asked)])}
             changes = {"hybrid": DEFAULT, **EFFECTS}
             scores["effects"] = scores_of(kb, fewer(real, MOST_EFFECTS), changes)
+            few = fewer(real, MOST_REREAD)
+            reread = Bench(kb).score(Plan(contenders(REREAD), few, (MEASURE,)))
+            scores["reread"] = reread.scores[str(MEASURE)].astype(np.float32)
+            scores["judged"] = np.stack(
+                [1 - own.unjudged(ranks, 10) for own, ranks in zip(reread.judges, reread.rankings, strict=True)], axis=1
+            )
             for family in sorted({query.family for query in written.queries}):
                 part = tuple(query for query in written.queries if query.family == family)
                 exam = replace(written, name=f"known-item-{family}", queries=part)
                 scores[family] = scores_of(kb, exam, COLLECTED)
-        np.savez_compressed(target, names=np.array([*COLLECTED, *EFFECTS]), **scores)
+        texts = np.array([query.text for query in asked.queries])
+        np.savez_compressed(target, names=np.array([*COLLECTED, SCORER, *EFFECTS]), texts=texts, **scores)
         sizes = {key: len(value) for key, value in scores.items()}
         print(json.dumps({"collection": name, **sizes}), flush=True)
 
@@ -117,9 +157,31 @@ def fewer(exam: Exam, most: int) -> Exam:
     return replace(exam, queries=tuple(exam.queries[i] for i in chosen))
 
 
+def contenders(configurations: Mapping[str, str]) -> tuple[Contender, ...]:
+    return tuple(Contender(name, Pipeline.parse(text)) for name, text in configurations.items())
+
+
 def scores_of(kb: KnowledgeBase, exam: Exam, configurations: Mapping[str, str]) -> np.ndarray:
-    contenders = tuple(Contender(name, Pipeline.parse(text)) for name, text in configurations.items())
-    return Bench(kb).score(Plan(contenders, exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
+    return Bench(kb).score(Plan(contenders(configurations), exam, (MEASURE,))).scores[str(MEASURE)].astype(np.float32)
+
+
+class _OnlyScores(StageHooks):
+    """The retriever of the second encoder returns nothing; the fuser asks it for scores."""
+
+    def retrieve(self, retriever: Retriever, depth: int, work: Work) -> Rankings:
+        found = work()
+        if "arctic" not in str(retriever):
+            return found
+        return replace(found, ids=found.ids[:, :0], scores=found.scores[:, :0])
+
+
+def only_scored(kb: KnowledgeBase, exam: Exam) -> np.ndarray:
+    """nDCG@10 of `SCORER`, as a column."""
+    scored = Bench(kb).score(Plan(contenders({"pair": PAIR}), exam, (MEASURE,)))
+    queries = [Query(query.text, query.id) for query in scored.plan.exam.queries]
+    ranking = Pipeline.parse(PAIR).rank(queries, 10, kb.reader().reading(OWNER), _OnlyScores())
+    found = ndcg(scored.judges[0].gains(ranking, MEASURE.level), MEASURE.k)
+    return np.asarray(found, np.float32)[:, None]
 
 
 def _parted(source: Path, corpus: Path, questions: Path) -> tuple[Path, Path]:

@@ -47,6 +47,8 @@ FEWEST_CORPORA = 4
 """Corpora that a kind of questions must have been compared with real ones on, for its error to be estimated."""
 REPEATS = 40
 """Random samples of real questions for each number of them."""
+ALONE = frozenset({"effects", "reread", "judged"})
+"""What a collection's file has beside the scores of `COLLECTED`."""
 LEFT_OUT = frozenset({"policyqa"})
 """Its questions ask about one of many companies and do not say which, so all configurations score alike."""
 
@@ -59,7 +61,9 @@ def load(work: Path, rows: Iterable[str] = CONFIGURATIONS) -> dict[str, Scores]:
 def _chosen(stored: Mapping[str, np.ndarray], rows: Iterable[str]) -> Scores:
     names = stored["names"].tolist()
     columns = [names.index(row) for row in rows]
-    return {key: stored[key] if key == "effects" else stored[key][:, columns] for key in stored if key != "names"}
+    return {
+        key: stored[key] if key in ALONE else stored[key][:, columns] for key in stored if key not in ("names", "texts")
+    }
 
 
 def against_default(scores: np.ndarray) -> np.ndarray:
@@ -102,7 +106,7 @@ class Table:
 
 def report(work: Path) -> None:
     corpora = load(work)
-    families = sorted({family for scores in corpora.values() for family in scores if family not in ("real", "effects")})
+    families = sorted({family for scores in corpora.values() for family in scores if family not in ("real", *ALONE)})
     table = Table()
     for name, scores in corpora.items():
         others = [other for key, other in corpora.items() if key != name]
@@ -238,6 +242,7 @@ if __name__ == "__main__":
     parser.add_argument("step", choices=["collect", "report", "prior", "effect"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
     parser.add_argument("--spec")
     parser.add_argument("--of")
     parser.add_argument("--over")
@@ -245,7 +250,7 @@ if __name__ == "__main__":
     if given.step == "effect":
         add_effect(given.spec, given.work, given.of, given.over)
     elif given.step == "collect":
-        collect(given.data, given.work)
+        collect(given.data, given.work, given.only)
     elif given.step == "report":
         report(given.work)
     else:

@@ -19,6 +19,7 @@ from surefind.engine.graph import walk
 from surefind.engine.graph.derive import HEADED, LINKS, MENTIONS, TITLED, derive
 from surefind.engine.graph.facts import Facts, Lexicon, key_of, resolve, title_forms
 from surefind.engine.graph.walk import pagerank
+from surefind.engine.retrieve.ppr import has_two_names
 from surefind.testing.retrievers import built
 
 
@@ -352,6 +353,31 @@ CHAIN = [
 def test_ppr_finds_what_the_first_hit_names(seed: str) -> None:
     found = search(f"ppr(seed=[{seed}])", CHAIN, "Where was the head of the Oak Street branch born?")
     assert set(found[:2]) == {0, 1}
+
+
+@each(
+    ("question", "expected"),
+    [
+        ("Who signs for the Wire Desk at North Branch?", True),
+        ("Were Scott Derrickson and Ed Wood of the same nationality?", True),
+        ("Who signs for the Wire Desk?", False),
+        ("Wire Desk opening hours", False),
+        ("Wires of North Branch", False),
+        ("what is a cash report", False),
+        ("Банк Англии и Банк России", True),
+        ("", False),
+        ("…", False),
+    ],
+)
+def test_question_with_two_names(question: str, expected: bool) -> None:
+    assert has_two_names(question) is expected
+
+
+def test_walks_when_names_are_as_always_or_not_at_all() -> None:
+    asked = "Where was the head of the Oak Street branch and of Elm Street born?"
+    assert search("ppr(seed=[bm25], when=names)", CHAIN, asked) == search("ppr(seed=[bm25])", CHAIN, asked) != []
+    asked = asked.lower()
+    assert search("ppr(seed=[bm25])", CHAIN, asked) and not search("ppr(seed=[bm25], when=names)", CHAIN, asked)
 
 
 def test_ppr_goes_no_way_through_a_chunk_that_is_not_allowed() -> None:

@@ -13,7 +13,7 @@ from http_helpers import serving
 from surefind import Pipeline
 from surefind.base.access import Access
 from surefind.kb.settings.config import default_settings, load_settings
-from surefind.kb.settings.template import BASES, BUILT_IN, RERANKED
+from surefind.kb.settings.template import BASES, BUILT_IN, LINKED, RERANKED
 from surefind.lab.bench.names import compared, plan_for
 from surefind.lab.bench.plan import LeftOut, Plan, about_left_out
 from surefind.lab.bench.prior import known
@@ -44,8 +44,37 @@ def test_careful_and_thorough_reread_the_default(home: Home, settings: str, defa
     home.configure(settings)
     found = load_settings(home.folder / "surefind.toml")
     assert found.pipeline == default and list(found.known)[:4] == ["hybrid", "pair", "careful", "thorough"]
-    assert {found.known[name].path for name in RERANKED} == {str(base)}
-    assert set(found.pipelines) & set(BUILT_IN) <= {default, "hybrid"}  # a sync builds for no other
+    linked = base if found.base == "hybrid" else Pipeline.parse(LINKED)
+    assert [found.known[name].path for name in RERANKED] == [str(base), str(linked)]
+    assert set(found.pipelines) & set(BUILT_IN) <= {default, "hybrid"}
+    walks = [retriever for retriever in found.retrievers if retriever.signal == "graph"]
+    assert bool(walks) == (default == "pair")  # a sync builds for no other built-in pipeline
+
+
+@each("name", ["pair", "hybrid", "careful", "thorough"])
+def test_a_pipeline_of_your_own_with_a_built_in_name_needs_no_more_than_it_says(home: Home, name: str) -> None:
+    home.configure(f'[search]\npipeline = "{name}"\n\n[pipelines.{name}]\nretrieve = ["bm25"]\n')
+    assert [str(r) for r in load_settings(home.folder / "surefind.toml").retrievers] == [str(PAIR.retrieve[0])]
+
+
+def test_walks_change_the_order_of_questions_with_two_names_alone(home: Home) -> None:
+    home.configure("")
+    home.write("docs/a.md", "# Jane Roe\n\nShe was born in Lisbon and plays chess.")
+    home.write("docs/b.md", "# Oak Street\n\nThe branch at the river is run by Jane Roe.")
+    home.write("docs/c.md", "# Elm Street\n\nThe branch at the station is run by somebody else.")
+    home.sync("docs")
+    pipelines = [Pipeline.parse(text) for text in (BASES["pair"], LINKED)]
+    with home.open() as kb:
+        assert not kb.missing(kb.settings.known["thorough"].retrieve)
+        for question, same in (
+            ("who runs the branch at the river", True),
+            ("Was the head of Oak Street or that of Elm Street born in Lisbon?", False),
+        ):
+            found = [kb.search(question, Access.public(), pipeline=pipeline).hits for pipeline in pipelines]
+            assert [hit.document for hit in found[0]] == [hit.document for hit in found[1]] or not same
+            walked = [found[1][0].score - hit.score for hit in found[1]]
+            plain = [found[0][0].score - hit.score for hit in found[0]]
+            assert (walked == pytest.approx([10 / 14 * gap for gap in plain], abs=1e-4)) is same
 
 
 def test_an_older_knowledge_base_keeps_its_default(tmp_path: Path) -> None:

@@ -283,7 +283,7 @@ def test_names_on_the_page_are_text() -> None:
     one = Interval(0.5, 0.25, 0.75)
     row = AnswersRow(
         name="<b>&", aliases=(), spec="bm25", letters="a", right=one, first=one, reached=one, answered=one, unsure=one,
-        precision=one, lost=one, precision_at_half=one, aurc=one, characters=300.0, seconds=0.5,
+        precision=one, lost=one, facts=one, precision_at_half=one, aurc=one, characters=300.0, seconds=0.5,
         unanswerable=(Refusals(name="<s>", questions=2, refused=one, unanswered=one),),
         curve=((0.5, 0.0), (1.0, 0.25)),
     )  # fmt: skip
@@ -321,6 +321,6 @@ def test_written_answers_are_measured(bank: Home, ask: Callable[..., ExamQuery],
     (row,) = surefind(*words, kb=bank.folder).json["rows"]
     written = row["written"]
     assert row["right"]["mean"] == 1 and written["written"] == 1 and written["invented"] == 1
-    assert written["facts"]["mean"] == 0.5 and written["supported"]["mean"] == 1 and written["dropped"] == 1
+    assert row["facts"]["mean"] == 0.5 and written["supported"]["mean"] == 1 and written["dropped"] == 1
     shown = surefind("bench", "--answers", "--exam", "asked", "--llm", llm.model, "--yes", kb=bank.folder)
     assert "wrote 1 answers" in shown.out and "invented citations, not shown" in shown.out

@@ -47,6 +47,13 @@ def test_nothing_is_said_without_both_kinds(texts: tuple[str, ...]) -> None:
     assert said(0.5, 0.5, texts) == ""
 
 
+def test_walks_for_some_questions_are_no_row_with_the_graph() -> None:
+    """`thorough` walks for questions with two names alone, so the graph is not what tells it from other rows."""
+    some = WALKS.replace("ppr", "ppr(when=names)")
+    assert said(0.5, 0.5, (f"{some} >> cross_encoder", BEST, "bm25")) == ""
+    assert "bm250 scores" in said(0.5, 0.4, (WALKS, BEST, f"{some} >> cross_encoder"))
+
+
 def test_preset_has_the_rows_of_the_study() -> None:
     contenders, measures = preset("graph")
     names = [contender.name for contender in contenders]

@@ -112,6 +112,19 @@ def test_document_judged_not_relevant_counts_as_unjudged(measure: str) -> None:
     assert score(measure, 3, [1, 0], zero, WHOLE) == score(measure, 3, [1, 0], zero[:1], WHOLE)
 
 
+def test_unjudged_documents_are_those_that_no_judgment_names() -> None:
+    ranking = rankings_of([([4, 0, 1, 3], [4.0, 3.0, 2.0, 1.0]), ([], [])])
+    judge = Judge([query("q", "?", Judgment("a", grade=1), Judgment("b", grade=0)), query("r", "?")], WHOLE)
+    assert judge.unjudged(ranking, 10).tolist() == [0.5, 0.0]
+    assert judge.unjudged(ranking, 1).tolist() == [1.0, 0.0]
+
+
+def test_unjudged_documents_count_once_however_many_passages_they_have() -> None:
+    halves = places(("a", 0, 50), ("a", 50, 100), ("b", 0, 50), ("b", 50, 100))
+    ranking = rankings_of([([2, 3, 0, 1], [4.0, 3.0, 2.0, 1.0])])
+    assert Judge([query("q", "?", Judgment("a"))], halves).unjudged(ranking, 10).tolist() == [0.5]
+
+
 def test_relevant_document_that_was_never_indexed_still_counts_in_recall() -> None:
     assert score("R", 10, [0], [Judgment("a"), Judgment("nowhere")], WHOLE) == 1 / 2
 

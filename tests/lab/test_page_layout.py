@@ -105,7 +105,7 @@ def answers() -> AnswersReport:
     one = Interval(0.5, 0.25, 0.75)
     row = AnswersRow(
         name=WORD, aliases=(ARABIC,), spec="bm25", letters="a", right=one, first=one, reached=one, answered=one,
-        unsure=one, precision=one, lost=one, precision_at_half=one, aurc=one, characters=300.0, seconds=0.5,
+        unsure=one, precision=one, lost=one, facts=one, precision_at_half=one, aurc=one, characters=300.0, seconds=0.5,
         unanswerable=(Refusals(name=WORD, questions=7, refused=one, unanswered=one),),
         curve=((0.5, 0.0), (1.0, 0.25)),
     )  # fmt: skip

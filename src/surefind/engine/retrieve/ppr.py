@@ -1,4 +1,4 @@
-"""`ppr(seed=[bm25, dense], seeds=10, entities=0.5, damping=0.7)`: personalised PageRank over passages and entities.
+"""`ppr(seeds=10, entities=0.5, damping=0.7, when=always)`: personalised PageRank over passages and entities.
 
     score(c) = √ π_c        π = (1 - d)·s + d·π·P        s = entities · query's entities + rest · nearest passages
 
@@ -11,14 +11,20 @@ Gutiérrez et al., From RAG to Memory (HippoRAG 2), ICML 2025, with three change
 words instead of by an LLM; titles are links (`surefind.engine.graph.walk`); and lexical as well as dense search gives
 the seeds, because from vectors alone the walk inherits their misses (docs/results/graph.md). The square root keeps the
 order and gives linked passages more weight when scores are added up.
+
+`when=names` walks only for a question that has two names in it, such as "Who signs for the Wire Desk at North Branch?":
+what joins two things often stands in two documents. Other questions get no passage and no score from the walk, so a
+fusion by ranks or by weights keeps the order that it has without.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -36,6 +42,16 @@ _FORMAT = 4
 _EPSILON = 1e-5
 """How much mass of the walk may be ignored at a node, per outgoing edge."""
 
+_WORD = re.compile(r"\w[\w'’.&-]*")
+
+
+def has_two_names(question: str) -> bool:
+    """Whether two runs of capitalised words stand in a question. Its first word does not count: it is capitalised for
+    being first."""
+    words: list[str] = _WORD.findall(question)
+    capital = [word[0].isupper() for word in words[1:]]
+    return sum(now and not before for before, now in pairwise([False, *capital])) >= 2
+
 
 @dataclass(frozen=True)
 class PPR(Stage):
@@ -50,6 +66,8 @@ class PPR(Stage):
     """The share of walks that start from the query's entities, if it names any."""
     damping: float = 0.7
     extract: str = "phrases"
+    when: Literal["always", "names"] = "always"
+    """Whether to walk for every question, or only for those with two names."""
     context: bool = False
     """Whether entities are read in the context of a passage too, such as that of `llm_context`."""
 
@@ -101,9 +119,13 @@ class PPR(Stage):
             return all_scores
         from surefind.engine.graph.walk import ways
 
+        walked = [i for i, query in enumerate(queries) if self.when == "always" or has_two_names(query.text)]
+        if not walked:
+            return all_scores
         graph = index.graph(allow)
-        near = index.nearest(self.near, queries, self.seeds, allow)
-        for i, (query, (passages, scores)) in enumerate(zip(queries, near, strict=True)):
+        asked = [queries[i] for i in walked]
+        near = index.nearest(self.near, asked, self.seeds, allow)
+        for i, query, (passages, scores) in zip(walked, asked, near, strict=True):
             at, weights = self._start(graph, query.text, passages, scores)
             if at:
                 mass = graph.once(ways).near(at, weights, self.damping, _EPSILON)

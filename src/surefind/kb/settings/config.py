@@ -32,7 +32,7 @@ from surefind.engine.store.backend import StoreSettings
 from surefind.engine.store.catalogue import NAME
 from surefind.engine.write.layout import Layout
 from surefind.kb.drafts.values import DraftSettings
-from surefind.kb.settings.template import AUTO, BASES, RERANKED
+from surefind.kb.settings.template import AUTO, BASES, BEST, LINKED, RERANKED
 from surefind.kb.settings.template import TEMPLATE as TEMPLATE
 
 
@@ -154,8 +154,12 @@ class Settings:
 
     @property
     def retrievers(self) -> list[Retriever]:
-        """The retrievers of every pipeline."""
-        return [retriever for pipeline in self.pipelines.values() for retriever in pipeline.retrieve]
+        """The retrievers of every pipeline of surefind.toml and of the default one, whose indexes sync builds. If
+        they are all else that `thorough` needs, its graph comes last."""
+        own = [retriever for pipeline in self.pipelines.values() for retriever in pipeline.retrieve]
+        specs = {str(retriever) for retriever in own}
+        lacking = [retriever for retriever in self.known["thorough"].retrieve if str(retriever) not in specs]
+        return [*own, *(lacking if all(retriever.signal == "graph" for retriever in lacking) else [])]
 
     def effort(self, person: bool = False) -> Effort:
         """Returns how a search finds out how sure it is. A person is worth the time that reading the first hits takes;
@@ -229,7 +233,8 @@ def _built_in() -> Mapping[str, Any]:
 
 @cache
 def _built_in_pipelines(base: str) -> Mapping[str, Pipeline]:
-    reread = {name: f"{BASES[base]} >> {stages}" for name, stages in RERANKED.items()}
+    bases = {"careful": BASES[base], "thorough": LINKED if base == BEST else BASES[base]}
+    reread = {name: f"{bases[name]} >> {stages}" for name, stages in RERANKED.items()}
     return {name: Pipeline.parse(text, name) for name, text in {**BASES, **reread}.items()}
 
 

@@ -8,11 +8,14 @@ BASES = {
     "pair": "bm25 + dense + dense(model=arctic) >> weighted(weights=[0.4, 0.3, 0.3], missing=score)",
 }
 """What the default is: `pair`, or `hybrid` where the second encoder would take too long."""
+LINKED = "bm25 + dense + dense(model=arctic) + ppr(when=names) >> weighted(weights=[4, 3, 3, 4], missing=score)"
+"""`pair` with walks over the graph for questions with two names; other questions are ranked as by `pair`."""
 RERANKED = {
     "careful": "cross_encoder(max_tokens=128)",
     "thorough": "cross_encoder(top=50, keep=16, max_tokens=128) >> cross_encoder(model=large, top=16, blend=0.7)",
 }
-"""What is added to the base for the pipelines that reread hits."""
+"""What is added to the base for the pipelines that reread hits. `thorough` has `LINKED` in place of `pair`; a knowledge
+base whose base is `hybrid` has no graph, because it is large, or older than this."""
 BUILT_IN = (*BASES, *RERANKED)
 """Names of pipelines that every knowledge base knows. They are rows of the default benchmark. A pipeline of
 surefind.toml with the same name takes the place of the built-in one."""

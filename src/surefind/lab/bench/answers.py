@@ -41,7 +41,7 @@ from surefind.lab.exam.model import ExamQuery, Judgment, clusters_of
 from surefind.lab.measure.spans import aurc, by_confidence, holds, is_right, precision_at_half, risks
 from surefind.lab.measure.statistics import Clusters, Interval, bootstrap, bootstrap_of, compare_all, letters, wilson
 
-FORMAT = 2
+FORMAT = 3
 """Increase it when a field is added, removed or changed. Reports of other formats are not read."""
 ANSWERS_FILE = "answers.json"
 
@@ -90,8 +90,6 @@ class Written:
     """Sentences an answer that were left out, because their passages do not say them."""
     invented: int
     """Citations of passages that it was not shown; none of them is shown to anyone."""
-    facts: Interval | None
-    """The share of the facts of the questions (`answer_facts`) that the answers have."""
     dollars: float
 
 
@@ -116,6 +114,9 @@ class AnswersRow:
     """`right` among the answered ones."""
     lost: Interval | None
     """Of the questions whose quote would be right, how many were refused."""
+    facts: Interval | None
+    """The share of the facts of the questions (`answer_facts`) that the answers have: what a model wrote, else what is
+    quoted."""
     precision_at_half: Interval
     aurc: Interval
     characters: float
@@ -190,6 +191,7 @@ class Grades:
     seconds: float
     """The median time of a question."""
     written: Written | None
+    facts: Interval | None
 
     def are(self, state: State) -> BoolArray:
         return np.array([own == state for own in self.states])
@@ -307,7 +309,8 @@ def _grade(
         float(np.median([len(made.sentences[0].text) for made in answers if made.sentences] or [0])),
         refusals,
         float(np.median(seconds)),
-        _written(answers, queries) if model is not None else None,
+        _written(answers) if model is not None else None,
+        _facts(answers, queries),
     )
 
 
@@ -346,7 +349,7 @@ def _refusals(name: str, states: Sequence[State]) -> Refusals:
     return Refusals(name=name, questions=n, refused=wilson(refused, n), unanswered=wilson(n - answered, n))
 
 
-def _written(answers: Sequence[Answer], queries: Sequence[ExamQuery]) -> Written:
+def _written(answers: Sequence[Answer]) -> Written:
     """What is known of what a model wrote."""
     written = [made for made in answers if made.model]
     supported = [
@@ -354,20 +357,21 @@ def _written(answers: Sequence[Answer], queries: Sequence[ExamQuery]) -> Written
         for made in written
         for sentence in made.written
     ]
-    facts = [
-        holds(" ".join(sentence.text for sentence in made.written or made.sentences), "", None, fact)
-        for made, query in zip(answers, queries, strict=True)
-        for fact in facts_of(query)
-    ]
     return Written(
         model=written[0].model if written else "",
         written=len(written),
         supported=wilson(sum(supported), len(supported)) if supported else None,
         dropped=sum(len(made.dropped) for made in written) / max(1, len(written)),
         invented=sum(made.invented for made in written),
-        facts=wilson(sum(facts), len(facts)) if facts else None,
         dollars=sum(made.dollars for made in answers),
     )
+
+
+def _facts(answers: Sequence[Answer], queries: Sequence[ExamQuery]) -> Interval | None:
+    """The share of the facts of these questions that their answers have; None if no question lists any."""
+    said = [" ".join(sentence.text for sentence in made.written or made.sentences) for made in answers]
+    there = [holds(text, "", None, fact) for text, query in zip(said, queries, strict=True) for fact in facts_of(query)]
+    return wilson(sum(there), len(there)) if there else None
 
 
 def facts_of(query: ExamQuery) -> list[str]:
@@ -399,6 +403,7 @@ def _row(contender: Contender, mark: str, graded: Grades, clusters: Clusters) ->
         unsure=unsure,
         precision=among(0, answered),
         lost=among(4, graded.would),
+        facts=graded.facts,
         precision_at_half=bootstrap_of(precision_at_half, wrong, clusters=clusters[order]),
         aurc=bootstrap_of(aurc, wrong, clusters=clusters[order]),
         characters=graded.characters,
@@ -436,6 +441,7 @@ def figures(report: AnswersReport, row: AnswersRow) -> dict[str, str]:
         "not sure": row.unsure,
         "right if answered": row.precision,
         "right, but refused": row.lost,
+        **({"facts": row.facts} if row.facts else {}),
         "right in the surer half": row.precision_at_half,
         "AURC": row.aurc,
     }
@@ -445,7 +451,6 @@ def figures(report: AnswersReport, row: AnswersRow) -> dict[str, str]:
     if (written := row.written) is not None:
         shown |= {
             "sentences that their passages say": written.supported,
-            "facts": written.facts,
             "sentences left out, an answer": f"{written.dropped:.2f}",
             "invented citations, not shown": f"{written.invented:,}",
             "dollars": f"{written.dollars:.4f}",

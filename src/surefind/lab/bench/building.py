@@ -29,6 +29,7 @@ from surefind.base.types import Floats, Rankings
 from surefind.engine.fuse.convex import Convex
 from surefind.engine.fuse.support.predictors import blend
 from surefind.engine.fuse.tm2c2 import TM2C2
+from surefind.engine.retrieve.ppr import PPR
 from surefind.engine.search.pipeline import Pipeline, fold
 from surefind.lab.bench.engine import Outcome
 from surefind.lab.bench.latency import Timing
@@ -137,12 +138,14 @@ def graph_value(
     comparisons: Sequence[Comparison],
     latency: Sequence[float],
 ) -> str:
-    """A sentence about the graph; empty if all configurations use the graph, or none does."""
-    uses = [any(r.signal == "graph" for r in contender.pipeline.retrieve) for contender in contenders]
-    if all(uses) or not any(uses):
+    """A sentence about the graph; empty if all configurations use the graph, or none does. One that walks for some
+    questions alone, as `thorough` does, is neither."""
+    uses = [[r for r in contender.pipeline.retrieve if r.signal == "graph"] for contender in contenders]
+    always = [i for i, own in enumerate(uses) if any(not isinstance(r, PPR) or r.when == "always" for r in own)]
+    without = [i for i, own in enumerate(uses) if not own]
+    if not always or not without:
         return ""
-    best_with = max((i for i, used in enumerate(uses) if used), key=lambda i: means[i])
-    without = [i for i, used in enumerate(uses) if not used]
+    best_with = max(always, key=lambda i: means[i])
     # With a reranker on one side only, the reranker would be compared and not the graph.
     alike = [i for i in without if contenders[i].pipeline.rerank == contenders[best_with].pipeline.rerank]
     best_without = max(alike or without, key=lambda i: means[i])
@@ -301,6 +304,10 @@ def build_report(
     )
 
 
+UNJUDGED = 10
+"""Documents of each question among which the share of unjudged ones is counted."""
+
+
 def _rows(
     outcome: Outcome,
     titles: Mapping[str, str],
@@ -324,6 +331,7 @@ def _rows(
             cost_per_1k=outcome.latency[i].cost_per_1k,
             families=families[i],
             bands=bands[i],
+            unjudged=round(float(outcome.judges[i].unjudged(outcome.rankings[i], UNJUDGED).mean()), 3),
             index_bytes=outcome.index_bytes[i],
             reranking=_moved(outcome, i, titles),
             layout=outcome.views[i].layout,

@@ -33,7 +33,7 @@ def write_files(report: BenchReport, folder: Path) -> Path:
 
 def markdown(report: BenchReport) -> str:
     exam, corpus, measures = report.exam, report.corpus, report.measures
-    head = ["configuration", f"{report.primary} [95%]", "", *measures[1:], "p50 ms", "p95 ms"]
+    head = ["configuration", f"{report.primary} [95%]", "", *measures[1:], "unjudged", "p50 ms", "p95 ms"]
     head += [*layout_heads(report), *llm_heads(report)]
     lines = [
         f"# {exam.label}",
@@ -118,6 +118,7 @@ def _grouped(report: BenchReport, rows: Mapping[str, Means], title: str) -> list
 
 _COLUMNS = (
     "letters",
+    "unjudged",
     "p50_ms",
     "p95_ms",
     "calls",
@@ -143,6 +144,7 @@ def _write_csv(report: BenchReport, path: Path) -> None:
                     row.spec,
                     *(number for interval in intervals for number in (interval.mean, interval.low, interval.high)),
                     row.letters,
+                    row.unjudged,
                     row.latency_ms.p50,
                     row.latency_ms.p95,
                     row.calls,

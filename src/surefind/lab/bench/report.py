@@ -228,6 +228,8 @@ class ReportRow:
     families: Means
     bands: Means
     """The same by lexical overlap of the questions with their passages."""
+    unjudged: float | None = None
+    """The share of its first ten documents that the exam does not judge, and counts as wrong."""
     index_bytes: int | None = None
     reranking: tuple[RerankChange, ...]
     layout: str

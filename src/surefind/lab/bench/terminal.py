@@ -20,6 +20,7 @@ def show(report: BenchReport, console: Console) -> None:
     table.add_column("", no_wrap=True)
     for measure in report.measures[1:]:
         table.add_column(measure, justify="right", no_wrap=True, min_width=5)
+    table.add_column("unjudged", justify="right", no_wrap=True)
     table.add_column("p50 ms", justify="right", no_wrap=True, min_width=6)
     table.add_column("p95 ms", justify="right", no_wrap=True, min_width=6)
     for title in (*layout_heads(report), *llm_heads(report)):
@@ -63,6 +64,7 @@ def figures(report: BenchReport, row: ReportRow) -> list[str]:
         interval_text(row.measures[report.primary]),
         row.letters,
         *(f"{row.measures[measure].mean:.3f}" for measure in report.measures[1:]),
+        "" if row.unjudged is None else f"{row.unjudged:.2f}",
         f"{row.latency_ms.p50:.1f}",
         f"{row.latency_ms.p95:.1f}",
         *_layout_cells(report, row),

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from surefind.base.errors import SpecError, choices, closest
-from surefind.base.types import PAD, Floats, Rankings
+from surefind.base.types import PAD, BoolArray, Floats, Rankings
 from surefind.lab.exam.model import ExamQuery, Judgment
 
 Level = Literal["document", "span", "chunk"]
@@ -96,18 +96,31 @@ class Judge:
 
     # ------------------------------------------------------------ documents
 
+    def unjudged(self, rankings: Rankings, k: int) -> Floats:
+        """Of the first k documents of each query, the share that its judgments do not name. An exam counts them as
+        wrong, though nobody may have looked at them."""
+        documents, judged, _, _ = self._judged(self.places.located(rankings))
+        there = documents[:, :k] >= 0
+        return np.asarray((there & ~judged[:, :k]).sum(axis=1) / np.maximum(there.sum(axis=1), 1), dtype=np.float64)
+
     def _documents(self, rankings: Rankings) -> Gains:
+        _, judged, grades, ideal = self._judged(rankings)
+        gains = np.where(judged, grades, 0.0)
+        return Gains(gains, (gains > 0).astype(np.float64), ideal)
+
+    def _judged(self, rankings: Rankings) -> tuple[Ints, BoolArray, Floats, Floats]:
+        """The ranked documents, whether each is judged, its grade if so, and the ideal gains."""
         there = rankings.ids != PAD
         documents = np.where(there, self.places.documents[np.where(there, rankings.ids, 0)], -1)
         documents = _first_of_each(documents)
         if "document" not in self._items:
             self._items["document"] = self._graded_documents()
         keys, grades, ideal = self._items["document"]
+        if not len(keys):
+            return documents, np.zeros_like(documents, dtype=np.bool_), np.zeros(documents.shape), ideal
         wanted = documents + np.arange(len(documents))[:, None] * len(self.places.numbers)
-        at = np.searchsorted(keys, wanted).clip(max=max(len(keys) - 1, 0))
-        hit = (documents >= 0) & (keys[at] == wanted) if len(keys) else np.zeros_like(documents, dtype=np.bool_)
-        gains = np.where(hit, grades[at] if len(keys) else 0.0, 0.0)
-        return Gains(gains, (gains > 0).astype(np.float64), ideal)
+        at = np.searchsorted(keys, wanted).clip(max=len(keys) - 1)
+        return documents, (documents >= 0) & (keys[at] == wanted), grades[at], ideal
 
     def _graded_documents(self) -> tuple[Ints, Floats, Floats]:
         """Sorted (query, document) keys with their grades, and the ideal gains."""
