@@ -124,7 +124,7 @@ lock:
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check --upgrade uv
 	printf 'hatchling\neditables\nuv\n' | .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --fork-strategy fewest --no-annotate --no-emit-index-url --custom-compile-command 'make lock' \
-	  --extra dev --extra langchain --extra llama-index --extra haystack --extra milvus --extra ray --output-file constraints.txt pyproject.toml models/pyproject.toml -
+	  --extra dev --extra languages --extra langchain --extra llama-index --extra haystack --extra milvus --extra ray --output-file constraints.txt pyproject.toml models/pyproject.toml -
 
 # An interrupted install leaves no stamp behind, and the next one starts from nothing.
 define install

@@ -20,7 +20,7 @@ from surefind.kb.settings.template import TEMPLATE
 from surefind.lab.bench.plan import expand, expand_layout, parse_measures
 
 SPECS = [
-    "bm25(k1=1.5, b=0.75, analyzer=english)",
+    "bm25(k1=1.5, b=0.75, analyzer=auto)",
     "dense(model=minilm)",
     "tfidf",
     "hyde(inner=dense(model=minilm), drafts=2)",

@@ -514,7 +514,7 @@ def keyed(home: Home) -> KnowledgeBase:
 
 
 def test_unknown_key_is_refused_with_the_nearest_one(keyed: KnowledgeBase) -> None:
-    told = r"No document has the metadata key 'statsu'\. Did you mean status\? Choices: owner, path, status\."
+    told = r"No document has the metadata key 'statsu'\. Did you mean status\? Choices: language, owner, path, status\."
     with keyed, pytest.raises(UsageError, match=told):
         keyed.search("salary", Access.public(where=["statsu=approved"]))
 
@@ -523,7 +523,7 @@ def test_unknown_key_is_refused_with_the_nearest_one(keyed: KnowledgeBase) -> No
 def test_key_of_documents_that_the_caller_may_not_read_is_as_unknown_as_any(keyed: KnowledgeBase, key: str) -> None:
     with keyed, pytest.raises(UsageError) as caught:
         keyed.search("salary", Access.public(where=[f"{key}=3"]))
-    assert str(caught.value) == f"No document has the metadata key '{key}'. Choices: owner, path, status."
+    assert str(caught.value) == f"No document has the metadata key '{key}'. Choices: language, owner, path, status."
 
 
 def test_member_may_filter_by_the_keys_of_the_group_and_is_told_of_no_other(keyed: KnowledgeBase) -> None:
@@ -531,7 +531,7 @@ def test_member_may_filter_by_the_keys_of_the_group_and_is_told_of_no_other(keye
         for where in ("clearance=3", "clearance>=2", "acl=hr"):
             assert [h.document for h in keyed.search("salary", Access.of("hr", where=[where])).hits] == ["b.md"]
         with pytest.raises(
-            UsageError, match=r"Did you mean clearance\? Choices: acl, clearance, owner, path, status\."
+            UsageError, match=r"Did you mean clearance\? Choices: acl, clearance, language, owner, path, status\."
         ):
             keyed.search("salary", Access.of("hr", where=["clearence=3"]))
         assert len(keyed.search("salary", Access.owner(where=["combination!=8"])).hits) == 3

@@ -64,7 +64,7 @@ def test_fixed_reads_back_as_the_same_stage(tokens: int, data: st.DataObject) ->
 
 
 def test_text_form_shows_every_parameter() -> None:
-    assert str(make("retrieve", "bm25")) == "bm25(k1=1.5, b=0.75, analyzer=english)"
+    assert str(make("retrieve", "bm25")) == "bm25(k1=1.5, b=0.75, analyzer=auto)"
 
 
 def test_an_integer_where_a_float_is_meant_gives_the_same_stage() -> None:

@@ -221,7 +221,7 @@ def test_row_of_a_given_report(base: Home, tmp_path: Path) -> None:
     refused(surefind("use", "Vector", "--report", other, kb=base.folder), 2, "There is no row 'Vector'", "BM25, words")
     assert surefind("use", "words", "--report", other / "report.json", kb=base.folder).code == 0
     now = load_settings(base.folder / "surefind.toml")
-    assert (now.pipeline, str(now.named(now.pipeline))) == ("words (2)", "bm25(k1=3.0, b=0.75, analyzer=english)")
+    assert (now.pipeline, str(now.named(now.pipeline))) == ("words (2)", "bm25(k1=3.0, b=0.75, analyzer=auto)")
 
 
 def test_file_that_was_edited_by_hand_is_not_restored(base: Home) -> None:

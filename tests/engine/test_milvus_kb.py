@@ -121,7 +121,7 @@ def test_doctor_compares_with_local_indexes(home: Home) -> None:
     written(home)
     home.sync("docs")
     ran = surefind("doctor", "--parity", kb=home.folder)
-    assert "milvus against local: bm25(k1=1.5, b=0.75, analyzer=english): overlap of the first ten 1.000" in ran.out
+    assert "milvus against local: bm25(k1=1.5, b=0.75, analyzer=auto): overlap of the first ten 1.000" in ran.out
 
 
 @each(

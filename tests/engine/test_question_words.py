@@ -39,7 +39,7 @@ def test_documents_keep_their_question_words() -> None:
 def test_both_settings_share_one_index_and_search_it_in_their_own_way() -> None:
     texts = ["how do I do it, how do I, do I", "reset the PIN in the vault"]
     chunks = [Chunk(f"d{i}", 0, len(text), text) for i, text in enumerate(texts)]
-    plain, full = BM25(), BM25(analyzer="english(question_words=true)")
+    plain, full = (BM25(analyzer=text) for text in ("english", "english(question_words=true)"))
     assert plain.index_spec(LocalServices()) == full.index_spec(LocalServices())
     index = plain.build(chunks, LocalServices())
     query = [Query("how do I reset it", "q")]

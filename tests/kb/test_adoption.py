@@ -59,7 +59,7 @@ def test_pipeline_is_added_and_comments_stay(folder: Path) -> None:
     adopt(folder, "Convex α=0.5")
     expected = COMMENTED.replace("pipeline = 'words'", 'pipeline = "Convex α=0.5"')
     assert text(folder) == expected + (
-        '\n[pipelines."Convex α=0.5"]\nretrieve = ["bm25(k1=1.5, b=0.75, analyzer=english)", '
+        '\n[pipelines."Convex α=0.5"]\nretrieve = ["bm25(k1=1.5, b=0.75, analyzer=auto)", '
         f'"{HYBRID.retrieve[1]}"]\nfuse = "rrf(k=10.0)"\n'
     )
     now = load_settings(folder / "surefind.toml")

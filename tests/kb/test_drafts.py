@@ -426,7 +426,7 @@ def test_any_kept_version_can_be_restored(fees: Home) -> None:
         )
         kb.drafts.publish(kb.drafts.restore(second).number)
         (document,) = kb.documents(Access.public())
-        assert (document.text, document.metadata) == ("A wire costs 21.", {"status": "new"})
+        assert (document.text, document.metadata) == ("A wire costs 21.", {"status": "new", "language": "unknown"})
 
 
 def test_restored_version_is_the_same_document(home: Home) -> None:

@@ -100,7 +100,7 @@ def test_hit_carries_everything_about_its_passage(small: Home) -> None:
         hit = ask(kb, "teller").hits[0]
     assert (hit.rank, hit.document, hit.title, hit.headings) == (1, "a.md", "Cash", ("Cash",))
     assert hit.text == "# Cash\n\nThe teller counts cash twice."
-    assert hit.metadata == {"status": "final"}
+    assert hit.metadata == {"status": "final", "language": "en"}
     assert hit.stages["bm25"] == (1, hit.score)
 
 
@@ -131,7 +131,7 @@ def test_trace_names_every_stage_with_its_spec(tmp_path: Path, toys: None) -> No
     with home.open() as kb:
         result = ask(kb, "cash", pipeline="both")
     assert [(entry.stage, entry.spec) for entry in result.trace] == [
-        ("retrieve", "bm25(k1=1.5, b=0.75, analyzer=english)"),
+        ("retrieve", "bm25(k1=1.5, b=0.75, analyzer=auto)"),
         ("retrieve", "dense(model=toy)"),
         ("fuse", "rrf(k=60.0)"),
     ]
@@ -181,5 +181,5 @@ def test_status_tells_what_there_is(small: Home) -> None:
         status = kb.status()
     assert (status.documents, status.chunks, status.generation, status.restricted) == (3, 3, 1, 0)
     assert status.sources == [str(small.docs)]
-    assert list(status.indexes) == ["bm25(analyzer=english(stem=true, stopwords=true, parts=true))"]
+    assert list(status.indexes) == ["bm25(analyzer=auto)"]
     assert [problem.path for problem in status.problems] == ["bad.md"]

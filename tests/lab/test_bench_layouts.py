@@ -173,7 +173,7 @@ def test_chunking_preset_has_the_grid_of_its_study_and_takes_other_pipelines() -
     assert measures == ("T1EM", "T1C", "T1O", "MRR", "SpanR@5", "SpanP@5", "IoU@5")
     other, _ = preset("chunking", from_texts(["bm25"], {}), layouts_from_texts(["markdown(tokens=99)"]))
     assert len(other) == len(contenders) + 1
-    assert {str(c.pipeline) for c in other} == {"bm25(k1=1.5, b=0.75, analyzer=english)"}
+    assert {str(c.pipeline) for c in other} == {"bm25(k1=1.5, b=0.75, analyzer=auto)"}
 
 
 def test_settings_may_name_layouts() -> None:

@@ -1,4 +1,4 @@
-"""The encoders and the rerankers that surefind bundles, as folders of plain files.
+"""The encoders and the rerankers that surefind bundles, as folders of plain files, and a model that names languages.
 
 >>> path("minilm").name
 'minilm'
@@ -6,9 +6,11 @@
 
 from pathlib import Path
 
-__all__ = ["names", "path"]
+__all__ = ["LANGUAGES", "names", "path"]
 
 _ROOT = Path(__file__).parent
+LANGUAGES = _ROOT / "languages" / "lid.176.ftz"
+"""fastText's model that names the language of a text."""
 
 
 def names() -> list[str]:

@@ -116,6 +116,8 @@ class Chunk:
     """The larger span that a search returns in place of this one; None if it returns the chunk itself."""
     title: str = ""
     """The title of its document."""
+    language: str = ""
+    """The language of its text, such as de; empty if it is not known."""
 
     @cached_property
     def id(self) -> str:
@@ -392,7 +394,7 @@ class SearchResult:
     confidence: float | None = None
     """The probability that the first hit answers the query, whatever `offset` is; None if it was not computed."""
     confidence_from: str = ""
-    """What the probability was calibrated on, in words."""
+    """What the probability was calibrated on, in words; without one, why it cannot be said."""
     confidence_own: bool = False
     """Whether that were questions about this knowledge base. If not, people are shown `sure`, not the number."""
     known_words: float | None = None

@@ -130,7 +130,7 @@ def _chunks(catalogue: Catalogue) -> Iterator[str]:
 
 def _numbers(chunks: Sequence[tuple[Any, ...]]) -> bytes:
     numbers = []
-    for _, _, seq, chunk_id, start, end, _, _, parent_start, parent_end, _ in chunks:
+    for _, _, seq, chunk_id, start, end, _, _, parent_start, parent_end, *_ in chunks:
         parent = (start, end) if parent_start is None else (parent_start, parent_end)
         numbers += [seq, chunk_id, start, end, *parent]
     return struct.pack(f"<{len(numbers)}q", *numbers)

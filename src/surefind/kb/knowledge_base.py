@@ -258,6 +258,7 @@ class KnowledgeBase:
         from surefind.engine.files.git import GitOrigin, source
         from surefind.engine.store.cache import remove
         from surefind.engine.write.sync import sync
+        from surefind.kb.completing import choose_default
 
         retrievers = self.settings.retrievers if index else []
         with (
@@ -271,6 +272,8 @@ class KnowledgeBase:
             origins = [origin for origin in wanted if isinstance(origin, GitOrigin)]
             forgotten = [source(path) for path in forget]
             made = sync(writer, retrievers, folders, forgotten, origins, self.settings.first if index else [])
+        if index and choose_default(self, tell):
+            made.waits = True
         if made.waits and wait:
             tell(f"{made.documents:,} documents are searchable by words after {made.seconds:.0f} s.")
             began = time.perf_counter()

@@ -59,6 +59,8 @@ def show(
         result = later()
     if result.hits and result.confidence is not None:
         screen.print(_sure(result, explain))
+    elif result.hits and result.confidence_from:
+        screen.print(f"How sure this is cannot be said: {result.confidence_from}.")
     if explain:
         _show_trace(result)
     for entry in result.trace if not explain else ():

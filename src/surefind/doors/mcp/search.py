@@ -105,7 +105,8 @@ def trust(result: SearchResult, offset: int = 0) -> str:
     if not result.hits:
         return "There are no further passages." if offset else f"{NOTHING} Try other words, or look around with browse."
     if sure is None:
-        return "Use a passage only if it states the answer."
+        why = f"It cannot be said how sure this is: {result.confidence_from}. " if result.confidence_from else ""
+        return f"{why}Use a passage only if it states the answer."
     return f"{_in_words(result)}{unknown} Use a passage only if it states the answer."
 
 

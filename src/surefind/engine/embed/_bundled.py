@@ -1,4 +1,4 @@
-"""What the bundled encoders share: a folder of surefind-models, read once.
+"""What the bundled encoders share: a folder of surefind-models, read once. It may hold a recipe in place of the model.
 
 It stands alone because stages do not import each other.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import ClassVar
 
 from surefind.base.errors import MissingPartError
@@ -46,6 +47,11 @@ def bundled(name: str) -> OnnxEncoder:
     try:
         import surefind_models
 
+        recipe = Path(surefind_models.__file__).parent / name
+        if (recipe / "recipe.json").is_file():
+            from surefind.engine.inference.multilingual import made
+
+            return OnnxEncoder(made(recipe))
         return OnnxEncoder(surefind_models.path(name))
     except (ModuleNotFoundError, ValueError):
         raise MissingPartError(

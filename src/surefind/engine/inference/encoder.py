@@ -51,19 +51,25 @@ class OnnxEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Identifies the vectors; the final 1 stands for one text per call."""
-        return f"{self._files.identity}:{self._max_tokens}:1"
+        """Identifies the vectors of passages; the final 1 stands for one text per call."""
+        return self._prefixed(self._files.passage_prefix)
 
     @property
     def query_fingerprint(self) -> str:
         """Identifies the vectors of questions."""
-        prefix = self._files.query_prefix
-        return f"prefixed({self.fingerprint}, {prefix!r})" if prefix else self.fingerprint
+        return self._prefixed(self._files.query_prefix)
+
+    def _prefixed(self, prefix: str) -> str:
+        plain = f"{self._files.identity}:{self._max_tokens}:1"
+        return f"prefixed({plain}, {prefix!r})" if prefix else plain
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
-        return self.embed([self._files.query_prefix + text for text in texts])
+        return self._vectors([self._files.query_prefix + text for text in texts])
 
     def embed(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
+        return self._vectors([self._files.passage_prefix + text for text in texts], progress)
+
+    def _vectors(self, texts: Sequence[str], progress: Progress | None = None) -> FloatArray:
         self._load()
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch([_readable(text) for text in texts])]
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)

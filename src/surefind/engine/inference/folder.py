@@ -94,6 +94,11 @@ class OnnxFolder:
         return str(self.config.get("query_prefix", ""))
 
     @property
+    def passage_prefix(self) -> str:
+        """What the model was trained to read before a passage."""
+        return str(self.config.get("passage_prefix", ""))
+
+    @property
     def tokenizer(self) -> Path:
         return self.folder / "tokenizer.json"
 
@@ -101,7 +106,8 @@ class OnnxFolder:
     def identity(self) -> str:
         """Identifies the model: by its config if the folder is ours (`check` verifies it), else by its files."""
         if self.config:
-            return f"{self.config['name']}:{self.config['sha256']['model.onnx'][:16]}"
+            digests = self.config["sha256"]
+            return f"{self.config['name']}:{digests.get('weights.bin', digests['model.onnx'])[:16]}"
         return f"{self.folder.resolve().name}:{self._digest}"
 
     @cached_property

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, overload
 
 import numpy as np
@@ -25,8 +25,9 @@ from surefind.engine.retrieve._plain import compiled, constant
 class Texts(Sequence[str]):
     """The searchable texts of chunks."""
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, chunks: Sequence[Chunk], text_of: Callable[[Chunk], str] | None = None) -> None:
         self._chunks = chunks
+        self._text_of = text_of or _searchable
 
     def __len__(self) -> int:
         return len(self._chunks)
@@ -39,8 +40,12 @@ class Texts(Sequence[str]):
 
     def __getitem__(self, at: int | slice) -> str | Sequence[str]:
         if isinstance(at, slice):
-            return [chunk.searchable for chunk in self._chunks[at]]
-        return self._chunks[at].searchable
+            return list(map(self._text_of, self._chunks[at]))
+        return self._text_of(self._chunks[at])
+
+
+def _searchable(chunk: Chunk) -> str:
+    return chunk.searchable
 
 
 _REPORT_EVERY = 2000
@@ -106,6 +111,8 @@ class TermStatistics(NamedTuple):
     """The average number of terms of a chunk, at least 1."""
     df: NDArray[np.int64]
     """How many chunks contain each term of the vocabulary."""
+    languages: Mapping[str, int]
+    """How many chunks are in each language but English, if the analyzer tells languages apart."""
 
 
 class Merging(Protocol):

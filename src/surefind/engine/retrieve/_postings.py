@@ -36,7 +36,8 @@ from surefind.base.disk.arrays import (
 from surefind.base.protocols import Analyzer, Progress
 from surefind.base.running import BoundedCache
 from surefind.base.spec import make
-from surefind.base.types import PAD, BoolArray, FloatArray, IdArray, IntArray, Mask, Query, Rankings, Wording
+from surefind.base.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray, Mask, Query, Rankings, Wording
+from surefind.engine.analyze.auto import Auto
 from surefind.engine.retrieve._counting import (
     Merging,
     Saturation,
@@ -48,6 +49,7 @@ from surefind.engine.retrieve._counting import (
 )
 from surefind.engine.retrieve._joined import Division
 from surefind.engine.retrieve._plain import DENSE_SHARE, best_chunks, compiled, constant, suffices
+from surefind.engine.retrieve._spoken import best_of, best_wording, interpretations, languages_in
 
 
 class Words(NamedTuple):
@@ -62,10 +64,10 @@ class Words(NamedTuple):
     chunks: int
 
 
-def wording_of(retriever: Saturation, query: Query, words: Words) -> Wording:
+def wording_of(retriever: Saturation, query: Query, words: Words, analyzer: Analyzer) -> Wording:
     """The best score is that of an endless passage of these words, in which each gains idf · (k1 + 1). A term that only
     withheld chunks have counts as one that no chunk has, or else the score would show that they have it."""
-    tokens = query_tokens(make("analyze", retriever.analyzer), query.text)
+    tokens = query_tokens(analyzer, query.text)
     unknown = float(np.log1p((words.chunks + 0.5) / 0.5))
     weights: dict[str, float] = {}
     count = known = 0
@@ -73,7 +75,7 @@ def wording_of(retriever: Saturation, query: Query, words: Words) -> Wording:
         weights_of = {term: words.weight(term) for term in terms if words.occurs(term)}
         weights |= weights_of or dict.fromkeys(terms[:1], unknown)
         count, known = count + 1, known + bool(weights_of)
-    return Wording((retriever.k1 + 1) * sum(weights.values()), count, known, weights, retriever.analyzer)
+    return Wording((retriever.k1 + 1) * sum(weights.values()), count, known, weights, str(analyzer))
 
 
 _ARRAYS = {"starts": np.int64, "lengths": np.int32, "shape_tfs": np.int32, "shape_lengths": np.int32}
@@ -143,7 +145,8 @@ class Postings:
     def statistics(self) -> TermStatistics:
         """What the scores depend on."""
         average = max(1.0, float(self.lengths.mean())) if len(self.lengths) else 1.0
-        return self._statistics or TermStatistics(len(self.lengths), average, np.diff(self.starts))
+        df = np.diff(self.starts)
+        return self._statistics or TermStatistics(len(self.lengths), average, df, languages_in([self.vocabulary], [df]))
 
     @property
     def tfs(self) -> NDArray[np.uint16]:
@@ -212,8 +215,9 @@ class Postings:
     # ------------------------------------------------------------ search
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        terms, offsets = self._query_terms(retriever, queries)
-        return self.search_terms(retriever, terms, offsets, k, allow)
+        asked = interpretations(retriever, queries, self.statistics)
+        rankings = [self.search_terms(retriever, *self._query_terms(*own), k, allow) for own in asked]
+        return best_of(rankings, min(k, len(self.lengths)))
 
     def search_terms(
         self,
@@ -263,12 +267,16 @@ class Postings:
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
-        terms, offsets = self._query_terms(retriever, queries)
+        asked = interpretations(retriever, queries, self.statistics)
+        scores = [self._scores(retriever, *self._query_terms(*own), ids) for own in asked]
+        return np.where(ids == PAD, -np.inf, np.max(scores, axis=0)).astype(np.float32)
+
+    def _scores(self, retriever: Saturation, terms: IntArray, offsets: NDArray[np.int64], ids: IdArray) -> Floats:
         self._use({*terms.tolist()})
         k1, b = retriever.k1, retriever.b
         weights = self._idf[terms] * (k1 + 1)
         scores = np.zeros(ids.shape)
-        for q in range(len(queries)):
+        for q in range(len(ids)):
             wanted = np.maximum(ids[q], 0)
             norm = k1 * (1 - b + b * self.lengths[wanted] / self.statistics.average)
             own = slice(offsets[q], offsets[q + 1])
@@ -276,7 +284,7 @@ class Postings:
             tf = np.where(self.docs[at] == wanted, self.shape_tfs[self.shapes[at]], 0)
             for gain in weights[own, None] * tf / np.maximum(tf + norm, 1):  # tf is 0 or at least 1
                 scores[q] += gain
-        return np.where(ids == PAD, -np.inf, scores).astype(np.float32)
+        return scores
 
     def _places(self, terms: IntArray, chunks: IdArray) -> IdArray:
         """Where the postings of each term have these chunks, or would have them: (terms, chunks)."""
@@ -288,8 +296,24 @@ class Postings:
         return places
 
     def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
-        words = Words(self.terms_of_token, lambda term: self.occurs(term, allow), self.weight, self.statistics.chunks)
-        return [wording_of(retriever, query, words) for query in queries]
+        return self._wording(retriever, queries, lambda term: self.occurs(term, allow), self.weight)
+
+    def _wording(
+        self,
+        retriever: Any,
+        queries: Sequence[Query],
+        occurs: Callable[[str], bool],
+        weight: Callable[[str], float],
+    ) -> list[Wording]:
+        """What the words of queries are worth, by what all parts of an index know of terms."""
+        asked = [
+            (own, Words(self.terms_by(own.analyzer), occurs, weight, self.statistics.chunks))
+            for own in interpretations(retriever, queries, self.statistics)
+        ]
+        return [
+            best_wording([wording_of(retriever, at.queries[i], words, at.analyzer) for at, words in asked])
+            for i in range(len(queries))
+        ]
 
     def knows(self, term: str) -> bool:
         """Whether the term is in the vocabulary."""
@@ -315,7 +339,7 @@ class Postings:
         """The arguments for kernels that score every chunk: the terms of the queries, the offset of each query, and the
         index for this k1 and b."""
         gains, table, _ = self._gains(retriever)
-        terms, offsets = self._query_terms(retriever, queries)
+        terms, offsets = self._query_terms(cast(Analyzer, make("analyze", retriever.analyzer)), queries)
         self._use({*terms.tolist()})
         return terms, offsets, self._idf, self.starts, self.docs, self.shapes, gains, self._dense_of, table
 
@@ -323,22 +347,34 @@ class Postings:
         i = self._ids.get(term)
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
 
-    def _query_terms(self, retriever: Saturation, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
+    def _query_terms(self, analyzer: Analyzer, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
         """The known terms of each query. A repeated word counts each time.
 
         The analyzer is the retriever's: retrievers that treat queries differently may share this index."""
-        analyzer, of = make("analyze", retriever.analyzer), self._ids_of_token
+        of = self._ids_by(analyzer)
         return _stream(list(chain.from_iterable(map(of, query_tokens(analyzer, query.text)))) for query in queries)
 
-    @cached_property
-    def _ids_of_token(self) -> Callable[[str], tuple[int, ...]]:
-        ids, terms = self._ids, self.analyzer.terms
-        return lru_cache(_REMEMBERED)(lambda token: tuple(ids[term] for term in terms(token) if term in ids))
+    def _ids_by(self, analyzer: Analyzer) -> Callable[[str], tuple[int, ...]]:
+        """The numbers of a token's terms."""
+        ids, terms = self._ids, self._own(analyzer).terms
+        return self._remembered("ids", analyzer, lambda token: tuple(ids[term] for term in terms(token) if term in ids))
+
+    def terms_by(self, analyzer: Analyzer) -> Callable[[str], tuple[str, ...]]:
+        """The terms of a token."""
+        terms = self._own(analyzer).terms  # not self: an index that refers to itself stays in memory after its reader
+        return self._remembered("terms", analyzer, lambda token: tuple(terms(token)))
+
+    def _own(self, analyzer: Analyzer) -> Analyzer:
+        """The analyzer whose terms are in the index: its own, in the languages that are asked for."""
+        return analyzer if isinstance(analyzer, Auto) else self.analyzer
+
+    def _remembered(self, kind: str, analyzer: Analyzer, of: Callable[[str], Any]) -> Callable[[str], Any]:
+        key = (kind, analyzer.languages if isinstance(analyzer, Auto) else ())
+        return self._by_token.setdefault(key, lru_cache(_REMEMBERED)(of))
 
     @cached_property
-    def terms_of_token(self) -> Callable[[str], tuple[str, ...]]:
-        terms = self.analyzer.terms  # not self: an index that refers to itself stays in memory after its reader
-        return lru_cache(_REMEMBERED)(lambda token: tuple(terms(token)))
+    def _by_token(self) -> dict[tuple[str, tuple[str, ...]], Callable[[str], Any]]:
+        return {}
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -346,7 +382,7 @@ class Postings:
 
     @cached_property
     def _idf(self) -> FloatArray:
-        count, _, df = self.statistics
+        count, _, df, _ = self.statistics
         return np.log1p((count - df + 0.5) / (df + 0.5)).astype(np.float32)
 
     def _gains_of(self, retriever: Saturation) -> FloatArray:
@@ -370,7 +406,7 @@ class Postings:
     @cached_property
     def _dense_of(self) -> IntArray:
         """The row of each term in the table of frequent terms, or -1."""
-        count, _, df = self.statistics
+        count, _, df, _ = self.statistics
         frequent = df * DENSE_SHARE > count
         return np.where(frequent, np.cumsum(frequent) - 1, -1).astype(np.int32)
 
@@ -402,8 +438,12 @@ class JoinedPostings:
         ]
         lengths = sum(int(posting.lengths[alive[i]].sum(dtype=np.int64)) for i, posting in enumerate(earlier))
         average = max(1.0, lengths / max(1, len(self)))
-        df = _frequencies([posting.vocabulary for posting in earlier], self._live)
-        self.parts = [posting.among(TermStatistics(len(self), average, df[i])) for i, posting in enumerate(earlier)]
+        vocabularies = [posting.vocabulary for posting in earlier]
+        df = _frequencies(vocabularies, self._live)
+        spoken = languages_in(vocabularies, df)
+        self.parts = [
+            posting.among(TermStatistics(len(self), average, df[i], spoken)) for i, posting in enumerate(earlier)
+        ]
         self.analyzer = earlier[0].analyzer
 
     def __len__(self) -> int:
@@ -429,13 +469,12 @@ class JoinedPostings:
 
     def wording(self, retriever: Any, queries: Sequence[Query], allow: Mask) -> list[Wording]:
         masks = self._division.masks(allow)
-        words = Words(
-            self.parts[0].terms_of_token,
+        return self.parts[0]._wording(
+            retriever,
+            queries,
             lambda term: any(part.occurs(term, mask) for part, mask in zip(self.parts, masks, strict=True)),
             lambda term: next(part.weight(term) for part in self.parts if part.knows(term)),
-            len(self),
         )
-        return [wording_of(retriever, query, words) for query in queries]
 
     # ------------------------------------------------------------ building another index from this one
 

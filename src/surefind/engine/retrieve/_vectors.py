@@ -23,8 +23,8 @@ float32 vectors in either case, so that rankings of parts can be merged.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -186,15 +186,15 @@ class Vectors:
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Embeds the queries and ranks by cosine similarity."""
-        return self.nearest(self.points(queries), k, allow)
+        return ranked(retriever, queries, lambda some: self.nearest(self.points(some), k, allow))
 
     def points(self, queries: Sequence[Query]) -> FloatArray:
         """The vectors of the queries."""
         return self._embedder.embed_queries([query.text for query in queries])
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The similarities of given chunks, (queries, chunks); padding scores -inf."""
-        return self.similarity(self.points(queries), ids)
+        """The similarities of given chunks, (queries, chunks); padding scores -inf, and a query that is not asked 0."""
+        return scored(retriever, queries, ids, lambda some, own: self.similarity(self.points(some), own))
 
     def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray:
         rows = [self.rows(np.maximum(row, 0)) @ point for row, point in zip(ids, points, strict=True)]
@@ -274,6 +274,34 @@ def _compiled() -> Any:
     return _scan_kernels
 
 
+def ranked(retriever: Any, queries: Sequence[Query], search: Callable[[Sequence[Query]], Rankings]) -> Rankings:
+    """Searches for the queries that the retriever is asked; others find nothing, and are not embedded."""
+    asked = retriever.asked(queries) if hasattr(retriever, "asked") else None
+    if asked is None or len(asked) == len(queries):
+        return search(queries)
+    rankings = search([queries[i] for i in asked]) if asked else _NONE
+    ids = np.full((len(queries), rankings.ids.shape[1]), PAD, np.int64)
+    scores = np.full(ids.shape, -np.inf, np.float32)
+    ids[asked], scores[asked] = rankings.ids, rankings.scores
+    return replace(rankings, ids=ids, scores=scores)
+
+
+_NONE = Rankings(np.zeros((0, 0), np.int64), np.zeros((0, 0), np.float32), "dense", "dense", -1.0)
+
+
+def scored(
+    retriever: Any, queries: Sequence[Query], ids: IdArray, score: Callable[[Sequence[Query], IdArray], FloatArray]
+) -> FloatArray:
+    """Scores chunks for the queries that the retriever is asked; others score 0."""
+    asked = retriever.asked(queries) if hasattr(retriever, "asked") else None
+    if asked is None or len(asked) == len(queries):
+        return score(queries, ids)
+    scores = np.where(ids == PAD, -np.inf, 0.0).astype(np.float32)
+    if asked:
+        scores[asked] = score([queries[i] for i in asked], ids[asked])
+    return scores
+
+
 class JoinedVectors:
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = [cast(Vectors, part.index) for part in parts]
@@ -297,7 +325,7 @@ class JoinedVectors:
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
         """Embeds the queries and ranks by cosine similarity."""
-        return self.nearest(self.points(queries), k, allow)
+        return ranked(retriever, queries, lambda some: self.nearest(self.points(some), k, allow))
 
     def nearest(self, points: FloatArray, k: int, allow: Mask) -> Rankings:
         masks = self._division.masks(allow)
@@ -309,8 +337,8 @@ class JoinedVectors:
         return self.nearest(self.rows(np.array(ids, np.int64)), k, allow)
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
-        """The similarities of given chunks, (queries, chunks); padding scores -inf."""
-        return self.similarity(self.points(queries), ids)
+        """The similarities of given chunks, (queries, chunks); padding scores -inf, and a query that is not asked 0."""
+        return scored(retriever, queries, ids, lambda some, own: self.similarity(self.points(some), own))
 
     def similarity(self, points: FloatArray, ids: IdArray) -> FloatArray:
         return self._division.scored(ids, lambda i, own: self.parts[i].similarity(points, own))

@@ -1,9 +1,12 @@
-"""`bm25(k1=1.5, b=0.75, analyzer=english)`: lexical retrieval.
+"""`bm25(k1=1.5, b=0.75, analyzer=auto)`: lexical retrieval.
 
     score(q, d) = Σ_t∈q  log(1 + (N - n_t + ½) / (n_t + ½)) · f(k1 + 1) / (f + k1 (1 - b + b·|d|/avg|d|))
 
 Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond, 2009, with the non-negative
 idf of Lucene. k1 and b are applied at search time, so trying other values needs no new index.
+
+With the analyzer `auto`, each passage is stemmed in its language, and a question is searched in each language that it
+may be in; the best score of a passage counts.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from surefind.base.protocols import Analyzer, Progress, Reuse, Services
 from surefind.base.spec import Stage, require
 from surefind.base.types import Chunk, Signal
 from surefind.engine.analyze import VERSION
+from surefind.engine.analyze.auto import Auto, marked
 from surefind.engine.retrieve._counting import Texts
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ class BM25(Stage):
 
     k1: float = 1.5
     b: float = 0.75
-    analyzer: str = "english"
+    analyzer: str = "auto"
 
     def __post_init__(self) -> None:
         require(self.k1 >= 0, self, "k1 must be at least 0")
@@ -56,8 +60,9 @@ class BM25(Stage):
         from surefind.engine.retrieve._postings import Postings
 
         earlier = cast("Merging", reuse.index) if reuse else None
-        texts = Texts(chunks)
-        return Postings.build(texts, self._analyzer(), earlier, reuse.origin if reuse else None, progress)
+        analyzer = self._analyzer()
+        texts = Texts(chunks, _marked if isinstance(analyzer, Auto) else None)
+        return Postings.build(texts, analyzer, earlier, reuse.origin if reuse else None, progress)
 
     def load(self, folder: Path, services: Services) -> Postings:
         from surefind.engine.retrieve._postings import Postings
@@ -71,3 +76,7 @@ class BM25(Stage):
 
     def _analyzer(self) -> Analyzer:
         return cast(Analyzer, spec.make("analyze", self.analyzer))
+
+
+def _marked(chunk: Chunk) -> str:
+    return marked(chunk.language, chunk.searchable)

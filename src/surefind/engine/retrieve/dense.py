@@ -1,6 +1,9 @@
 """`dense(model=minilm)`: nearest neighbours of the query's vector by cosine similarity.
 
 The search is exact up to 100,000 chunks; above that it uses an inverted file with 8-bit codes (IVF-SQ8).
+`within=[en]` searches only for questions in English, or in a language that is not sure; `beyond=[en]` only for those
+that are surely in another language. Other questions get no passage and no score, so a fusion by weights keeps the order
+that it has without.
 Karpukhin et al., Dense Passage Retrieval, EMNLP 2020; Johnson et al., Billion-scale similarity search, 2019.
 """
 
@@ -16,8 +19,9 @@ import numpy as np
 from surefind.base import spec
 from surefind.base.abilities import Part, declared, name_of
 from surefind.base.protocols import Progress, Reuse, Services
-from surefind.base.spec import Stage
-from surefind.base.types import Chunk, FloatArray, Signal
+from surefind.base.spec import Stage, require
+from surefind.base.text.languages import code_of, language_of
+from surefind.base.types import Chunk, FloatArray, Query, Signal
 from surefind.engine.retrieve._counting import Texts
 
 if TYPE_CHECKING:
@@ -35,9 +39,27 @@ class Dense(Stage):
     signal: ClassVar[Signal] = "dense"
 
     model: str = "minilm"
+    within: tuple[str, ...] | None = None
+    """The languages of the questions to search for; none means all."""
+    beyond: tuple[str, ...] | None = None
+    """The languages of the questions not to search for."""
 
     def __post_init__(self) -> None:
         spec.make("embed", self.model)
+        for language in (*(self.within or ()), *(self.beyond or ())):
+            require(code_of(language) == language, self, f"{language!r} is no language; write its code, such as de")
+
+    def asked(self, queries: Sequence[Query]) -> list[int] | None:
+        """Returns which of the queries to search for; None for all."""
+        if not self.within and not self.beyond:
+            return None
+        spoken = [language_of(query.text) for query in queries]
+        return [
+            i
+            for i, language in enumerate(spoken)
+            if (not self.within or language in ("", *self.within))
+            and (not self.beyond or language not in ("", *self.beyond))
+        ]
 
     @property
     def runs_here(self) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from surefind.base.errors import SurefindError
+from surefind.base.text.languages import language_of, name_of
 from surefind.base.types import PAD, Effort, Floats, Hit, IdArray, Query, Quote, Rankings, Wording
 from surefind.engine.confidence.answering import probability
 from surefind.engine.confidence.signals import READ, TOKENS, Kind, overlap, reading_signals, signals, with_reading
@@ -33,8 +34,9 @@ class Confidence:
     """How sure a search is of its first hit."""
 
     confidence: float | None
+    """None if it was not to be found out, or cannot be."""
     calibrated: str = ""
-    """What the probability was calibrated on."""
+    """What the probability was calibrated on, or why there is none."""
     own: bool = False
     """Whether that were questions about these documents."""
     known_words: float | None = None
@@ -64,7 +66,13 @@ def confidence_of(
     kind, values = _signals(run, [query], pipeline, reading.view, words, texts)
     failed: str = ""
     read: tuple[Quote, ...] = ()
-    if effort == "read":
+    passage = texts.get(0, "")
+    if across := _across(query.text, passage):  # they share few words, and nothing else was measured
+        read = quotes(query.text, _first(run, 0, reading), None) if effort == "read" else ()
+        return Confidence(None, across, known_words=known, quotes=read)
+    if effort == "read" and not _in_english(passage):
+        read = quotes(query.text, _first(run, 0, reading), None)
+    elif effort == "read":
         try:
             read, signals_read = _read(run, 0, query, reading)
             kind, values = with_reading(kind, values, signals_read[None])
@@ -73,6 +81,19 @@ def confidence_of(
             read = quotes(query.text, _first(run, 0, reading), None)
     estimate = probability(reading.services, str(pipeline), pipeline.retrieve, reading.view, kind, values)
     return Confidence(estimate.p, estimate.words + failed, estimate.own, known, read)
+
+
+def _across(query: str, passage: str) -> str:
+    """Says that a question and a passage are in different languages; empty if they are in one, or it is not sure."""
+    asked, answered = language_of(query), language_of(passage)
+    if not asked or not answered or asked == answered:
+        return ""
+    return f"the question is in {name_of(asked)} and the first passage in {name_of(answered)}"
+
+
+def _in_english(passage: str) -> bool:
+    """Whether a passage is in English, as far as one can tell: the bundled reader reads nothing else."""
+    return language_of(passage) in ("", "en")
 
 
 def signals_of(

@@ -25,9 +25,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 from surefind.base.errors import UsageError
+from surefind.base.text.languages import STEMMERS, language_of
 from surefind.base.text.words import sentence_spans
 from surefind.base.types import Hit, Rankings, StageScore
-from surefind.engine.analyze.english import English
+from surefind.engine.analyze.auto import Auto
 from surefind.engine.search.pipeline import Reading, Run
 from surefind.engine.store.backend import Passage
 
@@ -99,7 +100,7 @@ def _lines(hit: Hit, start: int, end: int) -> tuple[int, int] | None:
 
 _BREAK = re.compile(r"\n(?:[ \t]*\n|(?=[ \t]*(?:[-*+#|>]|\d{1,4}[.)])\s*\S))")
 """Where a sentence ends in Markdown without a stop: before a blank line, a list item, a heading or a table row."""
-_ANALYZER = English()
+_ENGLISH = Auto()
 _LENGTH = 0.375
 """How much a long sentence loses against a short one."""
 _MIN_LETTERS, _ENDING = 3, 2
@@ -125,12 +126,13 @@ def shares(query: str, texts: Sequence[str]) -> list[float]:
 
 def _scored(query: str, texts: Sequence[str]) -> tuple[list[tuple[tuple[int, int], ...]], list[list[float]]]:
     """Returns the sentences of each text, and what each of them shares with the query."""
-    wanted = {term for token in _ANALYZER.query_tokens(query) for term in _ANALYZER.terms(token)}
+    analyzer = _analyzer_of(texts)
+    wanted = {term for token in analyzer.query_tokens(query) for term in analyzer.terms(token)}
     spans = [_spans(text) for text in texts]
     if not wanted:
         return spans, [[0.0] * len(cut) for cut in spans]
     roots = [term[: max(_MIN_LETTERS, len(term) - _ENDING)] for term in wanted]
-    shared = [_shared(text, cut, wanted, roots) for text, cut in zip(texts, spans, strict=True)]
+    shared = [_shared(text, cut, wanted, roots, analyzer) for text, cut in zip(texts, spans, strict=True)]
     counts = Counter(term for row in shared for terms in row for term in terms)
     n = sum(map(len, spans))
     mean = sum(end - start for cut in spans for start, end in cut) / max(1, n)
@@ -144,7 +146,15 @@ def _scored(query: str, texts: Sequence[str]) -> tuple[list[tuple[tuple[int, int
     ]
 
 
-def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: Sequence[str]) -> list[set[str]]:
+def _analyzer_of(texts: Sequence[str]) -> Auto:
+    """The analyzer of texts that were found together: in the language of the first, because most searches find one."""
+    language = language_of(texts[0]) if texts else ""
+    return Auto((language,)) if language in STEMMERS else _ENGLISH
+
+
+def _shared(
+    text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: Sequence[str], analyzer: Auto
+) -> list[set[str]]:
     """Returns the wanted terms of each sentence of a text. Most sentences have none, and cost only a search for the
     letters."""
     rows: list[set[str]] = []
@@ -153,9 +163,9 @@ def _shared(text: str, cut: Sequence[tuple[int, int]], wanted: set[str], roots: 
         if not _has(sentence, roots):
             rows.append(set())
             continue
-        tokens = dict.fromkeys(_ANALYZER.tokens(sentence))
-        near = [token for token in tokens if not wanted.isdisjoint(_terms(token)) and _has(token, roots)]
-        rows.append(wanted.intersection(term for token in near for term in _terms(token)))
+        tokens = dict.fromkeys(analyzer.tokens(sentence))
+        near = [token for token in tokens if not wanted.isdisjoint(_terms(analyzer, token)) and _has(token, roots)]
+        rows.append(wanted.intersection(term for token in near for term in _terms(analyzer, token)))
     return rows
 
 
@@ -167,9 +177,9 @@ def _has(text: str, roots: Sequence[str]) -> bool:
 
 
 @lru_cache(maxsize=20_000)
-def _terms(token: str) -> tuple[str, ...]:
+def _terms(analyzer: Auto, token: str) -> tuple[str, ...]:
     """The terms of a token. The words of an answer are those of other answers."""
-    return _ANALYZER.terms(token)
+    return analyzer.terms(token)
 
 
 def _spans(text: str) -> tuple[tuple[int, int], ...]:

@@ -1,6 +1,6 @@
 """A pipeline: retrieve, fuse, rerank. Its text form is its identity:
 
-    bm25(k1=1.5, b=0.75, analyzer=english) + dense(model=minilm) >> convex(alpha=0.3)
+    bm25(k1=1.5, b=0.75, analyzer=auto) + dense(model=minilm) >> convex(alpha=0.3)
 
 Every retriever returns `depth` candidates (100 by default; `@50` after the retrievers sets 50). The fuser joins them,
 each reranker reorders the ranking before it, and a passage that contains several candidates counts once. `depth`

@@ -187,6 +187,9 @@ class View(Protocol):
         """Returns the number of documents that these groups and filters leave out."""
         ...
 
+    def languages(self) -> dict[str, int]:
+        """Returns how many passages are in documents of each language, as their metadata says."""
+
     def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
         """Returns the metadata keys that these groups can filter by, with the number of documents of each value: those
         in `keys`, or else those that help."""

@@ -72,7 +72,8 @@ class ChunkRows:
             numbers: list[int] = []
             for seq, c in enumerate(chunks):
                 headings = json.dumps(c.headings, ensure_ascii=False) if c.headings else "[]"
-                row = layout, version, seq, c.number, c.start, c.end, headings, c.context, *(c.parent or (None, None))
+                parent = c.parent or (None, None)
+                row = layout, version, seq, c.number, c.start, c.end, headings, c.context, *parent, c.language
                 rows.append((*row, checksum(*row)))
                 numbers += seq, c.number, c.start, c.end, *(c.parent or (c.start, c.end))
             digests.append((layout, version, chunk_digest(layout, version, struct.pack(f"<{len(numbers)}q", *numbers))))
@@ -180,12 +181,13 @@ class ChunkRows:
                 (layout, *some),
             )
             for row in map(self._checked, rows):
-                cut[row[1]].append((row[2], *row[4:8]))
+                cut[row[1]].append((row[2], *row[4:8], row[10]))
             for version, text in zip(some, texts, strict=True):
                 document_id, title, _ = about[version]
-                for seq, start, end, headings, context in cut[version]:
+                for seq, start, end, headings, context, language in cut[version]:
                     listed = tuple(json.loads(headings)) if headings != "[]" else ()
-                    yield version, seq, Chunk(document_id, start, end, text[start:end], listed, context, title=title)
+                    span = text[start:end]
+                    yield version, seq, Chunk(document_id, start, end, span, listed, context, None, title, language)
 
     def entries(
         self, layout: int, wanted: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]] | None = None

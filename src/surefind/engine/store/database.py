@@ -393,7 +393,9 @@ def chunk_digest(layout: int, version: int, numbers: bytes) -> int:
     return zlib.crc32(numbers, zlib.crc32(struct.pack("<2q", layout, version)))
 
 
-CHUNK = ("layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end")
+CHUNK = (
+    "layout", "version", "seq", "id", "start", "end", "headings", "context", "parent_start", "parent_end", "language",
+)  # fmt: skip
 """The columns of `chunks`, before their checksum."""
 VERSION = (
     "row", "id", "source", "path", "size", "mtime_ns", "seen_ns", "sha256", "reader", "content", "title", "format",
@@ -428,7 +430,8 @@ _STATEMENTS = (
     layout INTEGER, version INTEGER, digest INTEGER, PRIMARY KEY (layout, version)) WITHOUT ROWID""",
     """CREATE TABLE chunks (
     layout INTEGER, version INTEGER, seq INTEGER, id INTEGER, start INTEGER, end INTEGER, headings TEXT, context TEXT,
-    parent_start INTEGER, parent_end INTEGER, checksum INTEGER, PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
+    parent_start INTEGER, parent_end INTEGER, language TEXT, checksum INTEGER,
+    PRIMARY KEY (layout, version, seq)) WITHOUT ROWID""",
     """CREATE TABLE problems (
     source INTEGER, path TEXT, reason TEXT, file TEXT, size INTEGER DEFAULT -1, mtime_ns INTEGER DEFAULT 0,
     seen_ns INTEGER DEFAULT 0, reader TEXT DEFAULT '', PRIMARY KEY (source, path))""",
@@ -440,7 +443,7 @@ _STATEMENTS = (
     "CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER) WITHOUT ROWID",
     "INSERT INTO counters VALUES ('catalogue', abs(random())), ('contents', 0)",
 )
-FORMAT = Format(7, _STATEMENTS)
+FORMAT = Format(8, _STATEMENTS)
 """The format of the catalogue."""
 
 

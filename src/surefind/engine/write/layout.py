@@ -10,6 +10,7 @@ from surefind.base import spec
 from surefind.base.abilities import asks_llm, declared
 from surefind.base.protocols import Chunker, Enricher, Services
 from surefind.base.spec import split_outside
+from surefind.base.text.languages import in_languages
 from surefind.base.types import Chunk, Document
 
 
@@ -60,4 +61,4 @@ class Layout:
         chunks = self.chunk.chunk(document, services)
         for enricher in self.enrich:
             chunks = enricher.enrich(document, chunks, services)
-        return chunks
+        return in_languages(document, chunks)

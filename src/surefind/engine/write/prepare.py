@@ -24,6 +24,7 @@ from typing import Any, Literal
 from surefind.base import spec
 from surefind.base.errors import SourceError
 from surefind.base.text.blocks import structure
+from surefind.base.text.languages import with_language
 from surefind.base.types import Chunk, Document, Place
 from surefind.engine.files.inside import Scope, read_checked
 from surefind.engine.files.opening import held
@@ -91,7 +92,7 @@ def prepare(task: PrepareTask, here: Scope) -> Prepared:
     with held(path, task.real) if task.real else contextlib.nullcontext():
         for read_document in read_checked(reader, path, task.id):
             size = _counted(size, len(read_document.text), here)
-            document = storable(read_document)
+            document = storable(with_language(read_document))
             documents.append(document)
             structure(document.text, document.format)
             if task.layout:
@@ -164,7 +165,9 @@ def to_data(prepared: Prepared) -> dict[str, Any]:
     """Returns the JSON form of a result."""
     return {
         "documents": list(map(_document_data, prepared.documents)),
-        "chunks": [[[c.start, c.end, c.headings, c.context, c.parent] for c in cut] for cut in prepared.chunks],
+        "chunks": [
+            [[c.start, c.end, c.headings, c.context, c.parent, c.language] for c in cut] for cut in prepared.chunks
+        ],
         "complaints": prepared.complaints,
     }
 
@@ -202,9 +205,14 @@ def _document(
 
 
 def _chunk(
-    document: Document, start: int, end: int, headings: list[str], context: str, parent: list[int] | None
+    document: Document,
+    start: int,
+    end: int,
+    headings: list[str],
+    context: str,
+    parent: list[int] | None,
+    language: str,
 ) -> Chunk:
     span = (parent[0], parent[1]) if parent else None
-    return Chunk(
-        document.id, start, end, document.text[start:end], tuple(headings), context, span, title=document.title
-    )
+    text = document.text[start:end]
+    return Chunk(document.id, start, end, text, tuple(headings), context, span, document.title, language)

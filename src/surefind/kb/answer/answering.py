@@ -18,12 +18,12 @@ from surefind.base.abilities import declared
 from surefind.base.access import Access
 from surefind.base.errors import MissingPartError, SurefindError, UsageError
 from surefind.base.running import all_cores
-from surefind.base.types import SURE, SearchResult, Turn
+from surefind.base.types import SearchResult, Turn
 from surefind.engine.search.history import checked
 from surefind.engine.search.pipeline import Pipeline
 from surefind.engine.search.quoting import answering
 from surefind.kb import KnowledgeBase
-from surefind.kb.answer.values import Answer, AnswerStep, Cited, numbered, refuses
+from surefind.kb.answer.values import UNSURE, Answer, AnswerStep, Cited, numbered, refuses
 from surefind.kb.answer.written import EXTENT, PASSAGES, asks_globally, rewrite, told, write
 
 _GLOBAL_PASSAGES = 20
@@ -95,7 +95,7 @@ def _cut(result: SearchResult) -> SearchResult:
 
 def _quoted(result: SearchResult) -> Answer:
     """Quotes what answers; if the search is not sure, what each of the first passages says."""
-    unsure = result.sure == SURE[1][1]
+    unsure = result.sure in UNSURE
     shown = result.quotes if unsure else answering(result.quotes)
     sentences, cited = numbered(
         (Cited(quote.text, (), quote.mark, quote.span), [EXTENT.cut(result.hits[quote.rank - 1])]) for quote in shown

@@ -59,6 +59,10 @@ def numbered(said: Iterable[tuple[Cited, Sequence[Hit]]]) -> tuple[tuple[Cited, 
     return tuple(sentences), tuple(cited)
 
 
+UNSURE = ("", SURE[1][1])
+"""What a search says that is not sure of its first passage, or cannot tell: the question may be in another language."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     query: str
@@ -94,7 +98,7 @@ class Answer:
     def state(self) -> State:
         if not self.sentences:
             return "not_here"
-        return "not_sure" if self.sure == SURE[1][1] else "answered"
+        return "not_sure" if self.sure in UNSURE else "answered"
 
     @property
     def answered(self) -> bool:

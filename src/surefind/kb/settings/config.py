@@ -22,6 +22,7 @@ from surefind.base.disk.sealed import FILE_NAME as FILE_NAME
 from surefind.base.disk.sealed import private_folder, write_file
 from surefind.base.errors import ConfigError, SpecError, UsageError, choices
 from surefind.base.protocols import Retriever
+from surefind.base.text.languages import code_of
 from surefind.base.types import Effort
 from surefind.engine.files.opening import FileLimits
 from surefind.engine.files.readers import Readers
@@ -32,7 +33,7 @@ from surefind.engine.store.backend import StoreSettings
 from surefind.engine.store.catalogue import NAME
 from surefind.engine.write.layout import Layout
 from surefind.kb.drafts.values import DraftSettings
-from surefind.kb.settings.template import AUTO, BASES, BEST, LINKED, RERANKED
+from surefind.kb.settings.template import AUTO, BASES, BEST, LANGUAGES, LINKED, RERANKED, WORDS, bases_of
 from surefind.kb.settings.template import TEMPLATE as TEMPLATE
 
 
@@ -111,7 +112,8 @@ class Settings:
     """The pipelines of surefind.toml and the default one; sync builds the indexes of all of them."""
     pipeline: str
     base: str
-    """The built-in pipeline that `careful` and `thorough` reread: `pair` or `hybrid`."""
+    """The built-in pipeline that `careful` and `thorough` reread: `pair` or `hybrid`, or `words` or `languages de en`
+    where documents are in other languages."""
     auto: bool = False
     """Whether nobody chose the default pipeline."""
     k: int = 10
@@ -207,7 +209,10 @@ def base_of(data: Path) -> str:
     them keeps `hybrid`."""
     with suppress(OSError, UnicodeDecodeError):
         kept = (data / _BASE_FILE).read_text(encoding="utf-8").strip()
-        if kept in BASES:
+        name, *spoken = kept.split() or [""]
+        if (kept in (*BASES, WORDS)) or (
+            name == LANGUAGES and spoken and all(code_of(code) == code for code in spoken)
+        ):
             return kept
     return "hybrid" if (data / NAME).exists() else "pair"
 
@@ -233,9 +238,11 @@ def _built_in() -> Mapping[str, Any]:
 
 @cache
 def _built_in_pipelines(base: str) -> Mapping[str, Pipeline]:
-    bases = {"careful": BASES[base], "thorough": LINKED if base == BEST else BASES[base]}
-    reread = {name: f"{bases[name]} >> {stages}" for name, stages in RERANKED.items()}
-    return {name: Pipeline.parse(text, name) for name, text in {**BASES, **reread}.items()}
+    bases = bases_of(base)
+    own = bases[base.split()[0]]
+    read = {"careful": own, "thorough": LINKED if base == BEST else own}
+    reread = {name: f"{read[name]} >> {stages}" for name, stages in RERANKED.items()}
+    return {name: Pipeline.parse(text, name) for name, text in {**bases, **reread}.items()}
 
 
 class _SettingsReader:
@@ -261,7 +268,7 @@ class _SettingsReader:
         pipelines = self.pipelines()
         given = merged["search"]["pipeline"]
         auto = given == AUTO and AUTO not in pipelines
-        name = self.base if auto else given
+        name = self.base.split()[0] if auto else given
         base = name if name in BASES else self.base
         named = {**_built_in_pipelines(base), **pipelines}
         if name not in named:

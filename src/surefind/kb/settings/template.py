@@ -7,7 +7,10 @@ BASES = {
     "hybrid": "bm25 + dense >> convex(alpha=0.5, missing=score)",
     "pair": "bm25 + dense + dense(model=arctic) >> weighted(weights=[0.4, 0.3, 0.3], missing=score)",
 }
-"""What the default is: `pair`, or `hybrid` where the second encoder would take too long."""
+"""What the default is for English documents: `pair`, or `hybrid` where the second encoder would take too long."""
+WORDS, LANGUAGES = "words", "languages"
+"""The defaults for documents of which a twentieth is in other languages: words alone, because the bundled encoders read
+English; and with the encoder of `surefind[languages]`."""
 LINKED = "bm25 + dense + dense(model=arctic) + ppr(when=names) >> weighted(weights=[4, 3, 3, 4], missing=score)"
 """`pair` with walks over the graph for questions with two names; other questions are ranked as by `pair`."""
 RERANKED = {
@@ -20,6 +23,25 @@ BUILT_IN = (*BASES, *RERANKED)
 """Names of pipelines that every knowledge base knows. They are rows of the default benchmark. A pipeline of
 surefind.toml with the same name takes the place of the built-in one."""
 AUTO, LEAST, BEST = "auto", "hybrid", "pair"
+
+
+def bases_of(base: str) -> dict[str, str]:
+    """The built-in pipelines without rerankers of a knowledge base with this default: `languages de en` is that for
+    documents in German and English. A question in one of these languages, or in an uncertain one, counts words and
+    meaning; in another language it shares few words with the documents, so its meaning counts nine times as much."""
+    name, *spoken = base.split()
+    if name == WORDS:
+        return {**BASES, WORDS: "bm25"}
+    if name != LANGUAGES:
+        return BASES
+    listed = ", ".join(spoken)
+    if spoken == ["en"]:
+        own, weights = "dense(within=[en]) + dense(model=arctic, within=[en])", "4, 3, 3, 36"
+    else:
+        own, weights = f"dense(model=multilingual, within=[{listed}])", "4, 6, 36"
+    other = f"dense(model=multilingual, beyond=[{listed}])"
+    return {**BASES, LANGUAGES: f"bm25 + {own} + {other} >> weighted(weights=[{weights}], missing=score)"}
+
 
 TEMPLATE = """\
 # Surefind: how this knowledge base is read, cut, indexed and searched.
@@ -51,7 +73,8 @@ enrich = ["headings"]
 
 [search]
 # The default pipeline (`surefind use NAME` changes it), and how many hits a search returns. auto = pair: words and two
-# encoders; hybrid, with one encoder, where the second would take more than an hour, or the knowledge base is older.
+# encoders; hybrid, with one encoder, where the second would take more than an hour, or the knowledge base is older;
+# words or languages for documents in other languages than English: see `surefind help languages`.
 pipeline = "auto"
 k = 10
 # How a search finds out how sure it is that its first hit answers the question: read = a small model reads the first

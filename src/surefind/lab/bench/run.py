@@ -24,6 +24,7 @@ from surefind.engine.inference.folder import questions_trained_on
 from surefind.engine.retrieve.dense import Dense
 from surefind.engine.search.reader import Searcher
 from surefind.kb import KnowledgeBase
+from surefind.kb.completing import choose_default
 from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME
 from surefind.lab.bench import prior
 from surefind.lab.bench.building import build_report
@@ -256,6 +257,7 @@ def beir_base(
     problems = kb.sync(folder / "corpus.jsonl", report=report, index=False).problems
     if problems and not kb.documents(OWNER):
         raise ExamError(f"{folder / problems[0].path} {problems[0].reason}.")
+    choose_default(kb, lambda text: None)
     try:
         return kb, read_beir(folder, Library(kb.documents(OWNER)), split)
     except ExamError as error:

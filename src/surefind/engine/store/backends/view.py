@@ -32,6 +32,7 @@ from surefind.base.errors import (
 from surefind.base.protocols import Index, Retriever, ScoringIndex, Services, VectorIndex
 from surefind.base.running import BoundedCache
 from surefind.base.text.blocks import location
+from surefind.base.text.languages import LANGUAGE
 from surefind.base.types import (
     EVERY,
     PAD,
@@ -256,6 +257,17 @@ class LocalView:
 
     def withheld(self, access: Access) -> int:
         return self._resolved(access)[1]
+
+    def languages(self) -> dict[str, int]:
+        """Returns how many passages are in documents of each language, as their metadata says."""
+        if LANGUAGE not in self.table.columns:
+            return {}
+        column = self.table.columns[LANGUAGE]
+        passages = np.bincount(self.table.documents, minlength=len(self.table.names))
+        return {
+            value: int(passages[column.documents[column.codes == code]].sum())
+            for code, value in enumerate(column.values)
+        }
 
     def facets(self, access: Access, keys: tuple[str, ...] = ()) -> tuple[Facet, ...]:
         columns = self.table.columns
