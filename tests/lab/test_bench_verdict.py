@@ -64,7 +64,7 @@ def test_clear_winner_has_no_ties() -> None:
     first, second = found.text.split("\n")
     assert first == "Use b."
     assert re.match(
-        r"Over your 80 real questions b scores \d\d\.\d points \[.*\] more than a, the default\. With 75 ", second
+        r"Over your 80 real questions b scores \d\d\.\d points \[.*\] more than a, the default\. On eleven ", second
     )
     (exam,) = found.details
     assert exam.startswith("On this exam: b is best (nDCG@10 ")

@@ -206,17 +206,17 @@ def test_another_default_was_not_measured() -> None:
 
 def test_with_real_questions_the_text_says_the_gain_and_what_such_a_choice_loses() -> None:
     assert said(found(table([0.2, 0.0]))) == (
-        "Over your 10 real questions hybrid scores 10.0 points [2.5, 17.5] more than pair, the default. With 30 "
-        "questions of eleven other collections, this rule was 0.3 points of nDCG@10 below the best of 29 rows on "
-        "average, 0.9 in the worst."
+        "Over your 10 real questions hybrid scores 10.0 points [2.5, 17.5] more than pair, the default. On eleven "
+        "other collections with 30 questions each, such a choice was 0.3 points of nDCG@10 below the best of 29 rows "
+        "on average, 0.9 in the worst."
     )
-    assert "With 75 questions" in said(found(table([0.2, 0.0], repeats=70)))
+    assert "with 75 questions each" in said(found(table([0.2, 0.0], repeats=70)))
 
 
 def test_the_text_says_that_no_gain_is_significant_and_how_many_questions_would_show_one() -> None:
     advice = found(table([0.2, -0.1]))
     assert said(advice).startswith(
-        "Over your 10 real questions no row is significantly better than pair, the default. W"
+        "Over your 10 real questions no row is significantly better than pair, the default. O"
     )
     assert describe(["pair", "hybrid"], advice) == (
         "hybrid scores 5.0 points [-6.3, 16.3] more than pair, which may be noise. About 870 real questions would show "

@@ -172,8 +172,8 @@ def _expected(advice: Recommendation) -> str:
     questions = max(30, *(count for count in LOSSES if count <= advice.real))
     mean, worst = LOSSES[questions]
     return (
-        f" With {questions} questions of eleven other collections, this rule was {mean} points of nDCG@10 below the "
-        f"best of 29 rows on average, {worst} in the worst."
+        f" On eleven other collections with {questions} questions each, such a choice was {mean} points of nDCG@10 "
+        f"below the best of 29 rows on average, {worst} in the worst."
     )
 
 
