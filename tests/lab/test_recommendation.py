@@ -188,11 +188,14 @@ def said(advice: Recommendation, row: int | None = None, latency: dict[int, Timi
 
 def test_without_real_questions_the_text_says_what_the_default_may_lose() -> None:
     assert said(found(table([0.2, 0.0]), family="exact_phrase")) == (
-        "No real question was asked, so this is the default; on eleven other collections it was 0.7 points of nDCG@10 "
-        "below the best of 29 rows on average, 4.8 in the worst. 30 real questions would cut that to 0.3."
+        "No real question was asked, so this is the default; on eleven collections with real questions it was "
+        "0.7 points of nDCG@10 below the best of 29 rows on average, 4.8 in the worst. 30 real questions would cut that "
+        "to 0.3."
     )
     few = recommend(table([0.2, 0.0]), [*asked(4), *asked(6, "faq")], PAIR)
-    assert said(few).startswith("Only 4 real questions were asked, and 10 choose, so this is the default; on eleven")
+    assert said(few).startswith(
+        "The exam has only 4 real questions, and 10 are needed, so this is the default; on eleven"
+    )
     assert describe(["pair", "hybrid"], few) == "The 6 questions that were written from the documents do not choose."
 
 
@@ -207,7 +210,7 @@ def test_another_default_was_not_measured() -> None:
 def test_with_real_questions_the_text_says_the_gain_and_what_such_a_choice_loses() -> None:
     assert said(found(table([0.2, 0.0]))) == (
         "Over your 10 real questions hybrid scores 10.0 points [2.5, 17.5] more than pair, the default. On eleven "
-        "other collections with 30 questions each, such a choice was 0.3 points of nDCG@10 below the best of 29 rows "
+        "collections with 30 questions each, such a choice was 0.3 points of nDCG@10 below the best of 29 rows "
         "on average, 0.9 in the worst."
     )
     assert "with 75 questions each" in said(found(table([0.2, 0.0], repeats=70)))

@@ -142,15 +142,19 @@ def basis(names: Sequence[str], advice: Recommendation, chosen: int, latency: Ma
     """What a recommendation rests on, and the loss to expect, in one line."""
     default, asked = names[advice.default.row], f"{advice.real} real question{'s' if advice.real > 1 else ''}"
     if not advice.gains:
-        few = f"Only {asked} were asked, and {MIN_QUESTIONS} choose" if advice.real else "No real question was asked"
+        few = (
+            f"The exam has only {asked}, and {MIN_QUESTIONS} are needed"
+            if advice.real
+            else "No real question was asked"
+        )
         if advice.default.absent:
             return f"{few}, and {advice.default.absent}, the default, is not in this table: {default} stands for it."
         if not advice.default.measured:
             return f"{few}, so this is the default. 30 real questions show whether another row is much better."
         mean, worst = LOSSES[0]
         return (
-            f"{few}, so this is the default; on eleven other collections it was {mean} points of nDCG@10 below the "
-            f"best of 29 rows on average, {worst} in the worst. 30 real questions would cut that to {LOSSES[30][0]}."
+            f"{few}, so this is the default; on eleven collections with real questions it was {mean} points of nDCG@10 "
+            f"below the best of 29 rows on average, {worst} in the worst. 30 real questions would cut that to {LOSSES[30][0]}."
         )
     default += ", which stands for the default" if advice.default.absent else ", the default"
     best, over = names[advice.best], f"Over your {asked}"
@@ -172,7 +176,7 @@ def _expected(advice: Recommendation) -> str:
     questions = max(30, *(count for count in LOSSES if count <= advice.real))
     mean, worst = LOSSES[questions]
     return (
-        f" On eleven other collections with {questions} questions each, such a choice was {mean} points of nDCG@10 "
+        f" On eleven collections with {questions} questions each, such a choice was {mean} points of nDCG@10 "
         f"below the best of 29 rows on average, {worst} in the worst."
     )
 
