@@ -189,8 +189,8 @@ def said(advice: Recommendation, row: int | None = None, latency: dict[int, Timi
 def test_without_real_questions_the_text_says_what_the_default_may_lose() -> None:
     assert said(found(table([0.2, 0.0]), family="exact_phrase")) == (
         "No real question was asked, so this is the default; on eleven collections with real questions it was "
-        "0.7 points of nDCG@10 below the best of 29 rows on average, 4.8 in the worst. 30 real questions would cut that "
-        "to 0.3."
+        "0.7 points of nDCG@10 below the best of 29 rows on average, 4.8 in the worst. 30 real questions would cut "
+        "that to 0.3."
     )
     few = recommend(table([0.2, 0.0]), [*asked(4), *asked(6, "faq")], PAIR)
     assert said(few).startswith(
@@ -232,6 +232,12 @@ def test_the_text_says_what_a_cheaper_row_loses() -> None:
     assert said(advice, 1, times(700, 10)) == (
         "Over your 10 real questions pair scores only 0.5 points more (at most 0.8), and its searches take more than "
         "ten times as long as with hybrid."
+    )
+    better = found(table([0.02, -0.01]))
+    assert (better.best, chosen(better, times(700, 10), [True, False])) == (0, 1)
+    assert said(better, 1, times(700, 10)) == (
+        "Over your 10 real questions pair scores 0.5 points less, and its searches take more than ten times as long as "
+        "with hybrid."
     )
 
 

@@ -232,7 +232,7 @@ def build_report(
     held = _intervals(halves, clusters[out]) if out.any() else intervals
     comparisons = compare_all(outcome.scores[primary], clusters=clusters)
     means = outcome.scores[primary].mean(axis=0).tolist()
-    advice = recommend(outcome.scores[primary], exam.queries, default, primary) if len(names) > 1 else None
+    advice = recommend(outcome.scores[primary], exam.queries, default) if len(names) > 1 else None
     verdict = decide(
         names,
         primary,

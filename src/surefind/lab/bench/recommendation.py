@@ -79,7 +79,6 @@ class Recommendation:
     """The row with the highest gain that is not significant, if the default is the best."""
     decisive: int | None
     """The real questions that would show a gain of the margin for it; None if that many were asked."""
-    measure: str
 
     @property
     def candidates(self) -> list[int]:
@@ -103,24 +102,27 @@ def default_row(contenders: Sequence[Contender], settings: Settings) -> DefaultR
     return DefaultRow(row, settings.pipeline)
 
 
-def recommend(
-    scores: Floats, queries: Sequence[ExamQuery], default: DefaultRow, measure: str = "nDCG@10"
-) -> Recommendation:
+def recommend(scores: Floats, queries: Sequence[ExamQuery], default: DefaultRow) -> Recommendation:
     """Recommends a row. `scores` has the measure of each question, (questions, rows)."""
     real = np.array([is_real(query) for query in queries], dtype=bool)
     asked = np.asarray(scores, dtype=np.float64)[real]
-    written = len(queries) - len(asked)
+    counts = len(asked), len(queries) - len(asked)
     if len(asked) < MIN_QUESTIONS:
-        return Recommendation(default, default.row, len(asked), written, [], [], None, None, measure)
+        return Recommendation(default, default.row, *counts, [], [], None, None)
     differences = asked - asked[:, [default.row]]
     gains = paired_t(differences)
     best = max((i for i, gain in enumerate(gains) if i == default.row or gain.low > 0), key=lambda i: gains[i].mean)
-    rival = max(range(len(gains)), key=lambda i: gains[i].mean)
-    if best != default.row or gains[rival].mean <= 0:
-        return Recommendation(default, best, len(asked), written, gains, most_lost(asked, best), None, None, measure)
-    needed = math.ceil((_POWER * float(differences[:, rival].std(ddof=1)) / MARGIN) ** 2)
-    decisive = int(float(f"{needed:.2g}")) if needed > len(asked) else None
-    return Recommendation(default, best, len(asked), written, gains, most_lost(asked, best), rival, decisive, measure)
+    highest = max(range(len(gains)), key=lambda i: gains[i].mean)
+    rival = highest if best == default.row and gains[highest].mean > 0 else None
+    decisive = None if rival is None else _decisive(differences[:, rival])
+    return Recommendation(default, best, *counts, gains, most_lost(asked, best), rival, decisive)
+
+
+def _decisive(differences: Floats) -> int | None:
+    """How many questions show a gain of the margin with 80% power, at the 5% level: n = (1.96 + 0.84)² σ² / margin²,
+    in two digits. None if there are as many."""
+    needed = math.ceil((_POWER * float(differences.std(ddof=1)) / MARGIN) ** 2)
+    return int(float(f"{needed:.2g}")) if needed > len(differences) else None
 
 
 def most_lost(scores: Floats, best: int) -> list[float]:
@@ -135,7 +137,7 @@ def is_real(query: ExamQuery) -> bool:
 
 def chooses(query: ExamQuery) -> bool:
     """Whether a question may tune and train: questions that repeat the words of their document may not."""
-    return query.family in WRITTEN or query.family not in EVERY
+    return is_real(query) or query.family in WRITTEN
 
 
 def basis(names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing]) -> str:
@@ -149,35 +151,38 @@ def basis(names: Sequence[str], advice: Recommendation, chosen: int, latency: Ma
         )
         if advice.default.absent:
             return f"{few}, and {advice.default.absent}, the default, is not in this table: {default} stands for it."
-        if not advice.default.measured:
-            return f"{few}, so this is the default. 30 real questions show whether another row is much better."
-        mean, worst = LOSSES[0]
-        return (
-            f"{few}, so this is the default; on eleven collections with real questions it was {mean} points of nDCG@10 "
-            f"below the best of 29 rows on average, {worst} in the worst. 30 real questions would cut that to {LOSSES[30][0]}."
-        )
+        return f"{few}, so this is the default{_without_questions(advice)}"
     default += ", which stands for the default" if advice.default.absent else ", the default"
     best, over = names[advice.best], f"Over your {asked}"
     if chosen != advice.best:
-        more, most = _points(advice.means[advice.best] - advice.means[chosen]), _points(advice.losses[chosen])
-        longer = _longer(names, advice.best, chosen, latency)
-        return f"{over} {best} scores only {more} points more (at most {most}), and its searches take {longer}."
+        gain, most = advice.means[advice.best] - advice.means[chosen], _points(advice.losses[chosen])
+        more = f"only {_points(gain)} points more (at most {most})" if gain >= 0 else f"{_points(-gain)} points less"
+        return f"{over} {best} scores {more}, and its searches take {_longer(names, advice.best, chosen, latency)}."
     if advice.best == advice.default.row:
-        shown = f"{over} no row is significantly better than {default}."
-    else:
-        shown = f"{over} {best} scores {_gain(advice.gains[advice.best])} more than {default}."
-    return f"{shown}{_expected(advice)}"
+        return f"{over} no row is significantly better than {default}.{_with_questions(advice)}"
+    return f"{over} {best} scores {_gain(advice.gains[advice.best])} more than {default}.{_with_questions(advice)}"
 
 
-def _expected(advice: Recommendation) -> str:
-    """The loss to expect with so many real questions; "" if the rule was not measured with this default."""
+def _without_questions(advice: Recommendation) -> str:
+    """What the default may lose."""
+    if not advice.default.measured:
+        return ". 30 real questions show whether another row is much better."
+    (mean, worst), (later, _) = LOSSES[0], LOSSES[30]
+    return (
+        f"; on eleven collections with real questions it was {mean} points of nDCG@10 below the best of 29 rows on "
+        f"average, {worst} in the worst. 30 real questions would cut that to {later}."
+    )
+
+
+def _with_questions(advice: Recommendation) -> str:
+    """What a choice by so many questions may lose; "" if the rule was not measured with this default."""
     if not advice.default.measured:
         return ""
     questions = max(30, *(count for count in LOSSES if count <= advice.real))
     mean, worst = LOSSES[questions]
     return (
-        f" On eleven collections with {questions} questions each, such a choice was {mean} points of nDCG@10 "
-        f"below the best of 29 rows on average, {worst} in the worst."
+        f" On eleven collections with {questions} questions each, such a choice was {mean} points of nDCG@10 below the "
+        f"best of 29 rows on average, {worst} in the worst."
     )
 
 
@@ -255,7 +260,7 @@ def decide(
     slow = reranked or [False] * len(names)
     chosen = economical(advice.best, advice.means, advice.losses, latency, slow, advice.candidates)
     text = "\n".join([f"Use {names[chosen]}.", basis(names, advice, chosen, latency)])
-    price, why = _price(names, advice, chosen, latency, slow), describe(names, advice)
+    price, why = _price(names, measure, advice, chosen, latency, slow), describe(names, advice)
     return Verdict(winner, ties, chosen, text, tuple(filter(None, [price, why, f"On this exam: {exam}"])))
 
 
@@ -301,7 +306,12 @@ def _longer(names: Sequence[str], slow: int, fast: int, latency: Mapping[int, Ti
 
 
 def _price(
-    names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing], reranked: Sequence[bool]
+    names: Sequence[str],
+    measure: str,
+    advice: Recommendation,
+    chosen: int,
+    latency: Mapping[int, Timing],
+    reranked: Sequence[bool],
 ) -> str:
     """What the best row costs and gains, beside the chosen one; if that is the best and has a reranker, beside the best
     without one. "" if there is nothing to weigh."""
@@ -310,11 +320,12 @@ def _price(
     if chosen == best and not fast:
         return ""
     other = max(fast, key=lambda i: advice.means[i]) if chosen == best else chosen
-    more, longer = _points(advice.means[best] - advice.means[other]), _longer(names, best, other, latency)
-    text = (
-        f"{names[best]} scores {more} points of {advice.measure} more than {names[other]}, and a search takes {longer}."
-    )
-    return text if chosen == best else f"{text} If that is no problem: surefind use {shlex.quote(names[best])}."
+    gain = advice.means[best] - advice.means[other]
+    more = f"{_points(abs(gain))} points of {measure} {'more' if gain >= 0 else 'less'} than {names[other]}"
+    text = f"{names[best]} scores {more}, and a search takes {_longer(names, best, other, latency)}."
+    if chosen == best or gain < 0:
+        return text
+    return f"{text} If that is no problem: surefind use {shlex.quote(names[best])}."
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:
