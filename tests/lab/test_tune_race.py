@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from surefind.base.types import Floats
-from surefind.lab.tune.search import DOUBT, FIRST_BLOCK, SLACK, Race, behind, blocks
+from surefind.engine.search.pipeline import Pipeline
+from surefind.lab.bench.plan import Contender
+from surefind.lab.tune.search import DOUBT, FIRST_BLOCK, SLACK, Race, Tuned, behind, blocks
+from surefind.lab.tune.view import result
 
 
 def run(scores: Floats) -> Race:
@@ -93,3 +96,19 @@ def test_a_race_between_equals_ends_early() -> None:
     apart = Race(2)
     apart.add(rng.uniform(0, 1, (20, 2)))
     assert not apart.over
+
+
+def test_the_result_says_who_is_left_and_what_a_cheaper_winner_loses() -> None:
+    race = Race(2)
+    race.add(np.array([[0.5, 0.4], [0.5, 0.6]] * 8))
+    best, cheaper = (Contender(name, Pipeline.parse(name)) for name in ("bm25", "dense"))
+    races = [([best, cheaper], race), ([best], Race(1))]  # the second race was interrupted before its first block
+    _, led = result(Tuned("nDCG@10", races=races, winner=best, leader=best))
+    assert led == "It scored 0.500 in the race; after 16 questions 1 other candidate is left, which may be as good."
+    first, lost = result(Tuned("nDCG@10", races=[([best, cheaper], race)], winner=cheaper, leader=best))
+    assert first == "Best: dense."
+    assert lost.startswith("bm25 scored more, but no more than 1.5 points, and costs more; after 16 questions 1 other ")
+    alone = Race(1)
+    alone.add(np.full((16, 1), 0.5))
+    _, dropped = result(Tuned("nDCG@10", races=[([best], alone)], winner=best, leader=best))
+    assert dropped == "It scored 0.500 in the race; all others were dropped."

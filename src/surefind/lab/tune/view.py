@@ -100,7 +100,8 @@ def result(tuned: Tuned) -> Iterator[str]:
         return
     early = f" ({tuned.stopped})" if tuned.stopped else ""
     yield f"Best so far: {tuned.winner.name}{early}." if tuned.stopped else f"Best: {tuned.winner.name}."
-    yield _of_race(tuned.winner.name, tuned.leader.name, tuned.races[-1][1])
+    begun = [race for _, race in tuned.races if race.questions.any()]
+    yield _of_race(tuned.winner.name, tuned.leader.name, begun[-1])
     if tuned.confirmed is not None:
         yield confirmation(tuned.winner.name, tuned.confirmed, tuned.measure, tuned.kept)
     elif tuned.few and not tuned.stopped:
