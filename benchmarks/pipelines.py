@@ -10,20 +10,14 @@ English collections are apart, because all encoders and rerankers here are Engli
 from __future__ import annotations
 
 import argparse
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
-from _collecting import CONFIGURATIONS, ENCODERS, REREAD, SCORER
-from exam_validity import LEFT_OUT
+from _collecting import ENCODERS, LEFT_OUT, OTHER_LANGUAGES, REREAD, SCORER
 from surefind.engine.retrieve.ppr import has_two_names
-from surefind.lab.bench.prior import choose, evidence, fit_prior, pooled
-from surefind.lab.bench.recommendation import MARGIN
 
-OTHER_LANGUAGES = frozenset({"xquad-de", "xquad-es", "xquad-zh"})
 NAMED = ("hybrid", "pair", "careful", "thorough")
 DRAWS = 2_000
 Scores = Mapping[str, np.ndarray]
@@ -72,53 +66,6 @@ def walks(collections: Mapping[str, Scores], column: Callable[[str], int]) -> No
         print(f"| {name} | {sign.mean():.0%} | {' | '.join(cells)} |")
 
 
-def choices(collections: Mapping[str, Scores], column: Callable[[str], int], repeats: int = 30) -> None:
-    """What is lost against the best row, in points, by ways to choose one from n real questions of a collection. The
-    prior comes from the other collections. The rule keeps the default unless a row is significantly above it."""
-    rows = [*CONFIGURATIONS, "arctic α=0.5", "pair", "pair + few walks"]
-    default = rows.index("pair")
-    real = {
-        name: scores["real"][:, [column(row) for row in rows]].astype(float) for name, scores in collections.items()
-    }
-    real = {name: scores - scores[:, [default]] for name, scores in real.items()}
-    lost: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    rng = np.random.default_rng(5)
-    for name, scores in real.items():
-        others = [other for key, other in real.items() if key != name]
-        truth, before, typical = scores.mean(axis=0), fit_prior(others), pooled(others)
-
-        def judge(way: str, chosen: int, name: str = name, truth: np.ndarray = truth) -> None:
-            lost[way][name].append(100 * float(truth.max() - truth[chosen]))
-
-        judge("always the default", default)
-        judge("prior", choose(before, MARGIN, default).best)
-        for count in (30, 75, 150, 300):
-            for _ in range(repeats):
-                drawn = scores[rng.integers(0, len(scores), count)]
-                belief = before.updated(evidence(drawn, None, typical))
-                judge(f"{count} questions alone", int(drawn.mean(axis=0).argmax()))
-                judge(f"prior + {count} questions", choose(belief, MARGIN, default).best)
-                judge(f"default unless {count} questions say p < .05", _significant(drawn, default, 1))
-                judge(f"the same, after Holm, {count} questions", _significant(drawn, default, len(rows) - 1))
-    print(f"| basis, {len(real)} collections | mean loss | worst |\n|---|---|---|")
-    for way, by in lost.items():
-        means = [float(np.mean(own)) for own in by.values()]
-        print(f"| {way} | {np.mean(means):.2f} | {max(means):.2f} |")
-
-
-def _significant(gains: np.ndarray, default: int, tests: int) -> int:
-    """The best row of those that are above the default in a paired t-test, two-sided at 5%; the default if none is.
-    With `tests`, the smallest p of so many is corrected for their number, the next for one less, and so on (Holm)."""
-    spread = gains.std(axis=0, ddof=1)
-    t = np.divide(gains.mean(axis=0) * len(gains) ** 0.5, spread, out=np.zeros_like(spread), where=spread > 0)
-    p = stats.t.sf(t, len(gains) - 1)
-    p[default] = 1
-    order = np.argsort(p)
-    passed = np.cumprod([p[row] <= 0.025 / max(1, tests - at) for at, row in enumerate(order)]).astype(bool)
-    above = order[passed].tolist()
-    return int(max(above, key=lambda row: gains[:, row].mean())) if above else default
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True)
@@ -137,8 +84,6 @@ def main() -> None:
         print()
         rows = ["hybrid", *(name for name in ENCODERS if "walks" not in name), SCORER]
         together(list(group.values()), "real", {name: at(name) for name in rows}, "pair")
-        print()
-        choices(group, at)
 
 
 if __name__ == "__main__":

@@ -1,17 +1,14 @@
 """Tunes collections that nobody tuned by hand, and judges the result by held-out real questions.
 
     python benchmarks/tune.py run --data DATA --work WORK [--only NAME …] [--grid]     races on real questions
-    python benchmarks/tune.py simulate --work WORK                     500 recommendations from real scores
     python benchmarks/tune.py race --work WORK                         races over real scores, against the grid
 
 `run` needs knowledge bases of the collections; it makes them like `exam_validity.py collect`, whose WORK it can share.
 For each collection it prints the winner, its held-out score against the usual baselines and the default (differences
 with 95% intervals) and what share of the full grid's question-runs the race took. With `--grid` it also runs the grid,
-and prints its time and how far the winner is behind the grid's on the tuning half. `simulate` needs the scores of
-`exam_validity.py collect`: an exam of 30, 75 or 150 real questions is drawn, the recommendation is made with a prior
-from the other collections, and is judged by the scores of all questions of the collection. `race` needs the same
-scores: the 26 configurations race on a random half of the questions of each collection, ten times, and the leader at
-the end is compared with the best of the half.
+and prints its time and how far the winner is behind the grid's on the tuning half. `race` needs the scores of
+`exam_validity.py collect`: its 29 rows race on a random half of the questions of each collection, ten times, and the
+leader at the end is compared with the best of the half.
 """
 
 from __future__ import annotations
@@ -19,22 +16,19 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from _collecting import DEFAULT, MEASURE, collections, fewer, questions_of
-from exam_validity import HYBRID, against_default, load
+from exam_validity import load
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.plan import Contender, Plan
-from surefind.lab.bench.prior import Known, choose, evidence, fit_prior, pooled
-from surefind.lab.bench.recommendation import MARGIN
 from surefind.lab.exam.model import Exam, ExamQuery, clusters_of
-from surefind.lab.measure.statistics import Interval, bootstrap, wilson
+from surefind.lab.measure.statistics import Interval, bootstrap
 from surefind.lab.tune.search import Race, Standing, Tuner, blocks
 from surefind.lab.tune.space import TuningLimits, candidates
 
@@ -130,46 +124,22 @@ def _shown(interval: Interval) -> list[float]:
     return [round(100 * value, 1) for value in (interval.mean, interval.low, interval.high)]
 
 
-def simulate(work: Path, total: int = 500) -> None:
-    corpora = load(work)
-    real = {name: against_default(scores["real"]) for name, scores in corpora.items()}
-    rng = np.random.default_rng(11)
-    wrong: dict[int, list[bool]] = defaultdict(list)
-    lost: dict[int, list[float]] = defaultdict(list)
-    for size in (30, 75, 150):
-        for turn in range(total):
-            name = list(real)[turn % len(real)]
-            others = [scores for key, scores in real.items() if key != name]
-            drawn = real[name][rng.integers(0, len(real[name]), size)]
-            belief = fit_prior(others).updated(evidence(drawn, None, pooled(others)))
-            truth = real[name].mean(axis=0)
-            regret = float(truth.max() - truth[choose(belief, MARGIN, HYBRID).best])
-            wrong[size].append(regret > MARGIN)
-            lost[size].append(100 * regret)
-    print(f"| questions | worse than the best by more than {MARGIN} | mean loss, points |\n|---|---|---|")
-    for size, flags in wrong.items():
-        share = wilson(sum(flags), len(flags))
-        print(f"| {size} | {share.mean:.1%} [{share.low:.1%}, {share.high:.1%}] | {np.mean(lost[size]):.2f} |")
-
-
 def races(work: Path, repeats: int = 10) -> None:
-    real = {name: against_default(scores["real"]) for name, scores in load(work).items()}
+    real = {name: scores["real"] for name, scores in load(work).items()}
     print("| collection | share of the grid's question-runs | behind the grid's winner, points | within 1 point |")
     print("|---|---|---|---|")
     every: list[tuple[float, float]] = []
     for name, scores in real.items():
-        others = [other for key, other in real.items() if key != name]
-        known = Known(fit_prior(others), pooled(others), np.eye(scores.shape[1]), [], HYBRID)
         rng = np.random.default_rng(3)
-        found = [_raced(scores[rng.permutation(len(scores))][: len(scores) // 2], known) for _ in range(repeats)]
+        found = [_raced(scores[rng.permutation(len(scores))][: len(scores) // 2]) for _ in range(repeats)]
         every += found
         print(f"| {name} | {_row(found)} |")
     print(f"| all | {_row(every)} |")
 
 
-def _raced(scores: np.ndarray, known: Known) -> tuple[float, float]:
+def _raced(scores: np.ndarray) -> tuple[float, float]:
     """The share of the question-runs that a race took, and how far its leader is behind the best."""
-    race, start = Race(known), 0
+    race, start = Race(scores.shape[1]), 0
     for end in blocks(len(scores)):
         race.add(scores[start:end][:, race.alive])
         start = end
@@ -186,7 +156,7 @@ def _row(found: list[tuple[float, float]]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=["run", "simulate", "race"])
+    parser.add_argument("step", choices=["run", "race"])
     parser.add_argument("--data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", action="append", default=[], help="a collection; may be repeated")
@@ -194,7 +164,5 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if given.step == "run":
         run(given.data, given.work, given.only, given.grid)
-    elif given.step == "simulate":
-        simulate(given.work)
     else:
         races(given.work)

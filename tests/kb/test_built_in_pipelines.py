@@ -16,7 +16,6 @@ from surefind.kb.settings.config import default_settings, load_settings
 from surefind.kb.settings.template import BASES, BUILT_IN, LINKED, RERANKED
 from surefind.lab.bench.names import compared, plan_for
 from surefind.lab.bench.plan import LeftOut, Plan, about_left_out
-from surefind.lab.bench.prior import known
 from surefind.lab.exam.model import Exam, Judgment
 
 OWN_CAREFUL = '[pipelines.careful]\nretrieve = ["bm25", "tfidf"]\nfuse = "rrf"\n'
@@ -238,8 +237,3 @@ def test_the_pair_finds_with_both_encoders(base: Home) -> None:
     ran = surefind("search", "until when are wires sent", "--json", kb=base.folder)
     assert ran.code == 0 and ran.json["hits"][0]["document"] == "b.md"
     assert [str(one) for one in PAIR.retrieve[1:]] == ["dense(model=minilm)", "dense(model=arctic)"]
-
-
-def test_the_prior_knows_them() -> None:
-    found = known([str(default_settings().known[name]) for name in ("hybrid", "pair")])
-    assert not found.unknown and found.default == 0 and min(found.belief.mean[1:]) > 0.005

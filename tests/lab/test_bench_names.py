@@ -216,8 +216,8 @@ GOOD: dict[str, Any] = to_json(bench_report(row("x")))
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"format": 0}, "its format is 0, not 2"),
-        ({"format": None}, "its format is None, not 2"),
+        ({"format": 0}, "its format is 0, not 3"),
+        ({"format": None}, "its format is None, not 3"),
         ({"rows": 3}, "got `int` - at `$.rows`"),
         ({"rows": [{}]}, "missing required field `name` - at `$.rows[0]`"),
         ({"rows": [{**GOOD["rows"][0], "spec": 3}]}, "got `int` - at `$.rows[0].spec`"),

@@ -26,11 +26,11 @@ from surefind.base.types import Query, Rankings
 from surefind.engine.retrieve._postings import Postings
 from surefind.engine.search.pipeline import Pipeline
 from surefind.kb import KnowledgeBase
-from surefind.lab.bench import prior
 from surefind.lab.bench.cost import quote_for
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.files import markdown, write_files, write_runs
 from surefind.lab.bench.plan import Contender, Plan, distinct, from_texts, parse_measures
+from surefind.lab.bench.recommendation import DefaultRow
 from surefind.lab.bench.report import FORMAT, BenchReport
 from surefind.lab.bench.run import Finished, beir_base, known_item_exam, run_bench
 from surefind.lab.bench.terminal import show
@@ -228,13 +228,13 @@ def test_second_run_is_the_first_one_from_the_cache(kb: KnowledgeBase, batches: 
     assert sum(batches.values()) == before
 
 
-def test_another_prior_makes_another_report(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_default_makes_another_report(kb: KnowledgeBase, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(kb, "bm25(k1=0.85)", "bm25(k1=0.86)")
     assert run_bench(kb, plan, "").outcome is not None
     assert run_bench(kb, plan, "").outcome is None
-    other = {**prior._table(), "corpora": ["one", "two"]}
-    monkeypatch.setattr(prior, "_table", lambda: other)
-    assert run_bench(kb, plan, "").outcome is not None
+    monkeypatch.setattr("surefind.lab.bench.run.default_row", lambda contenders, settings: DefaultRow(1))
+    made = run_bench(kb, plan, "")
+    assert made.outcome is not None and made.report.recommended == plan.contenders[1].name
 
 
 def test_another_measure_runs_no_retriever_again(kb: KnowledgeBase, batches: Counter[str]) -> None:

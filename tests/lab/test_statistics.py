@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import stats
 
 from cases import each
-from surefind.lab.measure.statistics import Comparison, bootstrap, compare_all, holm, letters, wilson
+from surefind.lab.measure.statistics import (
+    Comparison,
+    bootstrap,
+    compare_all,
+    holm,
+    letters,
+    paired_t,
+    t_quantile,
+    wilson,
+)
 
 Floats = NDArray[np.float64]
 
@@ -34,6 +44,25 @@ def test_interval_of_a_coin_is_the_normal_one() -> None:
 def test_interval_of_equal_scores_has_no_width() -> None:
     (found,) = bootstrap(column(*[0.3] * 20))
     assert (found.mean, found.low, found.high) == pytest.approx((0.3, 0.3, 0.3))
+
+
+def test_interval_of_paired_differences_by_hand() -> None:
+    (found,) = paired_t(column(*[0.2, 0.0] * 5))
+    error = sqrt(10 * 0.1**2 / 9) / sqrt(10)  # the spread of one question is 0.105
+    assert found.mean == pytest.approx(0.1)
+    assert (found.low, found.high) == pytest.approx((0.1 - 2.262 * error, 0.1 + 2.262 * error), abs=1e-4)
+
+
+@each("p", [0.95, 0.975])
+def test_quantiles_of_student_are_those_of_scipy(p: float) -> None:
+    for freedom, most in ((9, 4e-4), (15, 6e-5), (29, 1e-5), (300, 1e-5)):
+        assert t_quantile(p, freedom) == pytest.approx(stats.t.ppf(p, freedom), abs=most)
+
+
+def test_an_interval_leaves_out_zero_if_the_paired_test_finds_a_difference() -> None:
+    drawn = np.random.default_rng(2).normal(0.3, 1, (40, 200))
+    found = [interval.low > 0 or interval.high < 0 for interval in paired_t(drawn)]
+    assert found == (stats.ttest_1samp(drawn, 0).pvalue < 0.05).tolist()
 
 
 def test_intervals_are_the_same_every_time() -> None:

@@ -6,20 +6,16 @@ import numpy as np
 import pytest
 
 from surefind.base.types import Floats
-from surefind.lab.bench.prior import Belief, Known
-from surefind.lab.tune.search import DOUBT, FIRST_BLOCK, MAX_EXPECTED_LOSS, SLACK, Race, blocks
+from surefind.engine.search.pipeline import Pipeline
+from surefind.lab.bench.plan import Contender
+from surefind.lab.tune.search import DOUBT, FIRST_BLOCK, SLACK, Race, Tuned, behind, blocks
+from surefind.lab.tune.view import result
 
 
-def known(size: int, spread: float = 0.05, question: float = 0.2) -> Known:
-    """Nothing is known but how far candidates may differ."""
-    eye = np.eye(size)
-    return Known(Belief(np.zeros(size), spread**2 * eye), question**2 * eye, eye, [], None)
-
-
-def run(scores: Floats, spread: float = 0.05, question: float = 0.2) -> Race:
+def run(scores: Floats) -> Race:
     """Races the columns on all rows."""
     ends = blocks(len(scores))
-    race = Race(known(scores.shape[1], spread, question))
+    race = Race(scores.shape[1])
     for start, end in zip([0, *ends], ends, strict=False):
         race.add(scores[start:end][:, race.alive])
     return race
@@ -38,7 +34,7 @@ def test_blocks_grow_and_end_with_all_questions() -> None:
 
 
 def test_a_candidate_far_behind_is_dropped_in_the_first_block() -> None:
-    race = run(columns(0.0, -0.6, spread=0.05), question=0.05)
+    race = run(columns(0.0, -0.6, spread=0.05))
     (drop,) = race.drops
     assert (drop.candidate, drop.leader, drop.questions) == (1, 0, FIRST_BLOCK)
     assert drop.difference < -0.4
@@ -46,28 +42,28 @@ def test_a_candidate_far_behind_is_dropped_in_the_first_block() -> None:
 
 
 def test_a_dropped_candidate_is_asked_no_more() -> None:
-    race = run(columns(0.0, -0.6, spread=0.05), question=0.05)
+    race = run(columns(0.0, -0.6, spread=0.05))
     assert race.questions.tolist() == [256, 16]
     assert race.scores.shape == (256, 1)
 
 
 def test_close_candidates_with_noise_both_survive() -> None:
-    assert run(columns(0.0, 0.01, questions=32, spread=0.3), question=0.3).alive == [0, 1]
+    assert run(columns(0.0, 0.01, questions=32, spread=0.3)).alive == [0, 1]
 
 
 def test_nobody_is_dropped_before_the_first_block_is_complete() -> None:
-    race = Race(known(2))
+    race = Race(2)
     race.add(columns(0.0, -0.6, questions=FIRST_BLOCK - 1, spread=0.01))
     assert race.alive == [0, 1]
 
 
-def test_what_is_known_from_elsewhere_counts() -> None:
-    """Both candidates score alike, but the second was much worse on all other collections."""
-    same = np.repeat(columns(0.0, questions=16), 2, axis=1) + np.array([0.0, 0.001])
-    before = Known(Belief(np.array([0.0, -0.2]), np.diag([1e-8, 1e-4])), np.eye(2) * 0.04, np.eye(2), [], None)
-    race = Race(before)
-    race.add(same)
-    assert race.leader == 0 and race.alive == [0]
+def test_what_is_believed_of_a_difference_by_hand() -> None:
+    """Of 16 differences of -0.2 and 0.0, the mean is -0.1 and the squares add up to 16 · 0.01. With four questions of
+    0.25² more, the variance of one is 0.41 / 19 = 0.0216 and that of the mean 0.00135. The belief before has 2 · 0.05²
+    = 0.005, so the differences count for 0.005 / 0.00635 = 0.788."""
+    means, spreads = behind(np.array([[0.5, 0.3], [0.5, 0.5]] * 8), 0)
+    assert means.tolist() == pytest.approx([0, -0.0788], abs=1e-4)
+    assert spreads[1] == pytest.approx((0.788 * 0.00135) ** 0.5, abs=1e-4)
 
 
 def test_few_of_the_dropped_are_better_than_promised() -> None:
@@ -86,7 +82,7 @@ def test_few_of_the_dropped_are_better_than_promised() -> None:
 
 def test_most_of_the_work_is_saved() -> None:
     """Thirty candidates of which most are clearly worse."""
-    race = run(columns(0.0, *np.linspace(-0.5, -0.1, 29), questions=512, spread=0.15), spread=0.2, question=0.15)
+    race = run(columns(0.0, *np.linspace(-0.5, -0.1, 29), questions=512, spread=0.15))
     assert race.questions.sum() < 0.25 * 512 * 30
     assert race.leader == 0 and race.means[0] == pytest.approx(race.scores[:, race.alive.index(0)].mean())
 
@@ -94,9 +90,25 @@ def test_most_of_the_work_is_saved() -> None:
 def test_a_race_between_equals_ends_early() -> None:
     rng = np.random.default_rng(4)
     both = rng.uniform(0, 1, (400, 1)) + rng.normal(0, 1e-4, (400, 2))
-    race = Race(known(2, question=0.02))
+    race = Race(2)
     race.add(both[:200])
-    assert race.over and race.loss < MAX_EXPECTED_LOSS
-    apart = Race(known(2))
+    assert race.over and len(race.drops) == 1
+    apart = Race(2)
     apart.add(rng.uniform(0, 1, (20, 2)))
     assert not apart.over
+
+
+def test_the_result_says_who_is_left_and_what_a_cheaper_winner_loses() -> None:
+    race = Race(2)
+    race.add(np.array([[0.5, 0.4], [0.5, 0.6]] * 8))
+    best, cheaper = (Contender(name, Pipeline.parse(name)) for name in ("bm25", "dense"))
+    races = [([best, cheaper], race), ([best], Race(1))]  # the second race was interrupted before its first block
+    _, led = result(Tuned("nDCG@10", races=races, winner=best, leader=best))
+    assert led == "It scored 0.500 in the race; after 16 questions 1 other candidate is left, which may be as good."
+    first, lost = result(Tuned("nDCG@10", races=[([best, cheaper], race)], winner=cheaper, leader=best))
+    assert first == "Best: dense."
+    assert lost.startswith("bm25 scored more, but no more than 1.5 points, and costs more; after 16 questions 1 other ")
+    alone = Race(1)
+    alone.add(np.full((16, 1), 0.5))
+    _, dropped = result(Tuned("nDCG@10", races=[([best], alone)], winner=best, leader=best))
+    assert dropped == "It scored 0.500 in the race; all others were dropped."

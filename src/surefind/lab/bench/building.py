@@ -34,7 +34,7 @@ from surefind.engine.search.pipeline import Pipeline, fold
 from surefind.lab.bench.engine import Outcome
 from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.plan import Contender, about_left_out, short
-from surefind.lab.bench.recommendation import Recommendation, decide, recommend
+from surefind.lab.bench.recommendation import DefaultRow, decide, recommend
 from surefind.lab.bench.report import (
     AlphaSweep,
     BenchReport,
@@ -215,12 +215,13 @@ def build_report(
     documents: Mapping[str, str],
     titles: Mapping[str, str],
     command: str,
+    default: DefaultRow,
     learned: Sequence[TrainedFusion] = (),
     model_checks: Sequence[ModelCheck] = (),
     about_models: str = "",
 ) -> BenchReport:
-    """The report of a run. `documents` maps document ids to texts, `titles` maps them to titles. `about_models` says
-    whether the language models are fit for their steps."""
+    """The report of a run. `documents` maps document ids to texts, `titles` maps them to titles. `default` is
+    the row of the configuration in use. `about_models` says whether the language models are fit for their steps."""
     plan, exam = outcome.plan, outcome.plan.exam
     names = [contender.name for contender in plan.contenders]
     primary = str(plan.primary)
@@ -231,7 +232,7 @@ def build_report(
     held = _intervals(halves, clusters[out]) if out.any() else intervals
     comparisons = compare_all(outcome.scores[primary], clusters=clusters)
     means = outcome.scores[primary].mean(axis=0).tolist()
-    recommendation = _recommendation(outcome, primary)
+    advice = recommend(outcome.scores[primary], exam.queries, default) if len(names) > 1 else None
     verdict = decide(
         names,
         primary,
@@ -241,7 +242,7 @@ def build_report(
         intervals[primary],
         held[primary],
         dict(enumerate(outcome.latency)),
-        recommendation,
+        advice,
         reranked=[bool(contender.pipeline.rerank) for contender in plan.contenders],
     )
     assessments = [
@@ -289,7 +290,7 @@ def build_report(
         winner=names[verdict.winner],
         ties=tuple(names[i] for i in verdict.ties),
         recommended=names[verdict.recommended],
-        recommendation=recommendation,
+        recommendation=advice,
         verdict=verdict.text,
         details=tuple(filter(None, [*verdict.details, *assessments])),
         comparisons=tuple(_named(comparison, names) for comparison in comparisons),
@@ -354,16 +355,6 @@ def _named(comparison: Comparison, names: Sequence[str]) -> RowComparison:
         comparison.p,
         comparison.p_holm,
     )
-
-
-def _recommendation(outcome: Outcome, primary: str) -> Recommendation | None:
-    """What is best for real questions; None if there is nothing to choose from."""
-    contenders = outcome.plan.contenders
-    if len(contenders) < 2:
-        return None
-    specs = [str(contender.pipeline) for contender in contenders]
-    layouts = [view.layout for view in outcome.views]
-    return recommend(specs, outcome.scores[primary], outcome.plan.exam.queries, layouts, primary)
 
 
 def _moved(outcome: Outcome, i: int, titles: Mapping[str, str]) -> tuple[RerankChange, ...]:

@@ -273,7 +273,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
     configurations share gets a number."""
     same: dict[str, list[Contender]] = {}
     for contender in contenders:
-        same.setdefault(_identity(contender), []).append(contender)
+        same.setdefault(identity(contender), []).append(contender)
     counts: dict[str, int] = {}
     firsts = []
     for first, *_ in same.values():
@@ -286,7 +286,7 @@ def distinct(contenders: Sequence[Contender]) -> list[Contender]:
     ]
 
 
-def _identity(contender: Contender) -> str:
+def identity(contender: Contender) -> str:
     """The spec of a contender, with a fuser that is another one by a second name replaced by that one."""
     pipeline = contender.pipeline
     other = declared(pipeline.fuse).same_as([retriever.signal for retriever in pipeline.retrieve])

@@ -1,230 +1,214 @@
-"""Recommends the configuration that should serve *real* questions best, and says how sure that is.
+"""Recommends a configuration: the default, unless real questions show a significant gain.
 
-Questions written from the documents repeat their words and would choose wrongly, so the recommendation starts from a
-prior: how each configuration did on real questions of other collections (`prior_table`). The exam's questions then
-count by what their kind has been measured to be worth: real questions by their sampling error alone, questions in other
-words than the document's with an error on top, verbatim questions not at all (`prior` has the arithmetic).
+The default is the configuration that searches use. Another row takes its place if it is better in a paired t-test on
+the exam's real questions, two-sided with p < 0.05; of several such rows, the one with the highest mean. Questions
+written from the documents repeat their words and would choose wrongly, so they do not count. Nor does anything that is
+known from other collections: a prior over them was measured, and lost more (docs/results/exam-validity.md).
 
-Names the configuration to use, how sure that is, and the winner of the exam, as numbers and as text.
+Two things may take a row's place that costs less:
 
-The recommendation is the configuration that should serve real questions best (`recommendation`). A faster one takes its
-place if it is as good: if it is not worse by more than the margin, with a probability of 95%. "Not significantly worse"
-is no reason, because a short exam finds nothing significant. A configuration counts as faster only if somebody notices:
-if a search takes at least 20 ms and a fifth less, beyond the noise of the timings. A configuration with a reranker must
-be expected to gain more than the margin over the best without one: a search takes many times as long, and smaller
-differences do not matter to users. The details name it and its gain. Measured times do not decide this, and the text
-says them in rough words, so that the same exam gives the same verdict in the same words; the table has the
-milliseconds.
+- **Rerankers** must gain more than the margin over the best row without one: a search takes many times as long, and
+  smaller differences do not matter to users. Measured times do not decide this.
+- **A faster row** is taken if it is as good: if it is not worse by more than the margin (a one-sided 95% bound of the
+  paired difference). "Not significantly worse" is no reason, because a short exam finds nothing significant. A row
+  counts as faster only if somebody notices: if a search takes at least 20 ms and a fifth less, beyond the noise of the
+  timings. The text says times in rough words, so that the same exam gives the same verdict in the same words.
 
-The winner has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the text also
-gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
+The winner of the exam has the highest mean over all questions. Choosing it by that mean biases the mean upwards, so the
+text also gives an unbiased figure: the best configuration on one half of the questions, scored on the other half.
 """
 
 from __future__ import annotations
 
 import math
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from surefind.base.types import Floats
+from surefind.engine.search.pipeline import Pipeline
+from surefind.kb.settings.config import Settings
+from surefind.kb.settings.template import BASES
 from surefind.lab.bench.latency import Timing
-from surefind.lab.bench.prior import (
-    MEASURE,
-    Belief,
-    Choice,
-    Kind,
-    choose,
-    collections,
-    design_effect,
-    evidence,
-    known,
-    regret_after,
-    sampling_error,
-)
+from surefind.lab.bench.plan import Contender, identity
 from surefind.lab.exam.known_item import EVERY
-from surefind.lab.exam.model import ExamQuery, clusters_of
-from surefind.lab.measure.statistics import Comparison, Interval
+from surefind.lab.exam.model import ExamQuery
+from surefind.lab.measure.statistics import Comparison, Interval, paired_t
 
 MARGIN = 0.015
-"""Differences up to this do not matter to users: a configuration within it is as good. Chosen by measurement
-(docs/results/exam-validity.md)."""
-AS_GOOD = 0.95
-"""The probability of not being worse by more than the margin that makes a configuration count as equally good."""
-_MIN_QUESTIONS = 10
-"""Questions of a kind that are needed to count; the covariance of fewer is too uncertain."""
+"""Differences up to this do not matter to users: a configuration within it is as good."""
+MIN_QUESTIONS = 10
+"""Real questions that are needed to choose."""
 WRITTEN = frozenset({"heading_paraphrase", "sf1h", "sf2h", "mf2h"})
-"""Families that are written in other words than the document's: by rules, or by a language model. Too few collections
-have them beside real questions to measure their error, so they count like the real questions of another collection.
-Other families of known-item questions never choose."""
-_REAL = "real"
-_POWER = 1.645 + 0.842
-"""One-sided 5% level and 80% power, in standard errors."""
-_MORE = (5, 10, 20, 40, 80, 160, 320, 640)
+"""Families that are written in other words than the document's: by rules, or by a language model. They may tune and
+train, whose results are confirmed on other questions; they do not choose what is recommended."""
+LOSSES = {0: (0.7, 4.8), 30: (0.3, 0.9), 75: (0.3, 0.7), 150: (0.3, 0.6), 300: (0.2, 0.6)}
+"""What the rule lost on eleven collections against the best of 29 rows, in points of nDCG@10, by the number of real
+questions: the mean, and the worst collection. Measured with `pair` as the default (docs/results/exam-validity.md)."""
+_POWER = 1.960 + 0.842
+"""Two-sided 5% level and 80% power, in standard errors."""
+
+
+@dataclass(frozen=True)
+class DefaultRow:
+    """The row that stays unless another one is significantly better."""
+
+    row: int
+    absent: str = ""
+    """The name of the configuration in use if it is not in the table: the row then stands for it."""
+    measured: bool = False
+    """Whether it is the built-in `pair`, whose loss was measured on other collections."""
 
 
 @dataclass(frozen=True)
 class Recommendation:
+    default: DefaultRow
     best: int
-    """The configuration with the highest expected score on real questions."""
-    within: float
-    """Probability that no configuration is better by more than the margin on real questions."""
-    regret: float
-    """Expected loss against the best configuration, on the scale of the measure (0 to 1)."""
-    more: int | None
-    """Real questions that would halve the expected loss; None if it is negligible or would take too many."""
-    means: list[float]
-    """Posterior mean of each configuration's difference to the default pipeline."""
-    as_good: list[float]
-    """For each configuration, the probability that it is not worse than the best by more than the margin."""
+    """The best of the default and the rows that are significantly better."""
     real: int
-    """Real questions of the exam that counted."""
-    other: dict[str, int]
-    """Questions of other kinds that counted, by family."""
-    unknown: list[int]
-    """Configurations with a part that was not measured on other collections."""
-    rival: int
-    """The configuration that is most likely to be better by more than the margin."""
+    """Real questions of the exam."""
+    written: int
+    """Its other questions, which do not choose."""
+    gains: list[Interval]
+    """For each row, what it gains over the default on the real questions; empty if there are too few."""
+    losses: list[float]
+    """For each row, the most that it loses against the best: a one-sided 95% bound; empty if there are too few."""
+    rival: int | None
+    """The row with the highest gain that is not significant, if the default is the best."""
     decisive: int | None
-    """More real questions that would tell it from the best; None if the recommendation is sure enough."""
-    margin: float = MARGIN
-    measure: str = MEASURE
+    """The real questions that would show a gain of the margin for it; None if that many were asked."""
 
     @property
-    def equals(self) -> list[int]:
-        """The best configuration, and those that are not worse by more than the margin (probability `AS_GOOD`)."""
-        return [i for i, probability in enumerate(self.as_good) if i == self.best or probability >= AS_GOOD]
+    def candidates(self) -> list[int]:
+        """The default, and the rows that are significantly better."""
+        return [i for i, gain in enumerate(self.gains) if i == self.default.row or gain.low > 0]
+
+    @property
+    def means(self) -> list[float]:
+        return [gain.mean for gain in self.gains]
 
 
-def recommend(
-    specs: Sequence[str],
-    scores: Floats,
-    queries: Sequence[ExamQuery],
-    layouts: Sequence[str] = (),
-    measure: str = MEASURE,
-    margin: float = MARGIN,
-) -> Recommendation:
-    """Recommends one of the configurations with these pipeline specs, and layouts if they differ.
-
-    `scores` has the measure of each question, (questions, configurations)."""
-    start = known(specs, layouts, measure)
-    belief, per_question = start.belief, start.per_question
-    differences = np.asarray(scores, dtype=np.float64) @ start.against.T
-    groups = np.array(evidence_groups(queries))
-    clusters = clusters_of(queries)
-    counted: dict[str, int] = {}
-    for group in dict.fromkeys(groups.tolist()):
-        part = differences[groups == group]
-        effect = design_effect(part, clusters[groups == group])
-        if group:
-            counted[group] = len(part)
-            kind = None if group == _REAL else Kind(np.zeros(len(specs)), start.belief.covariance)
-            belief = belief.updated(evidence(part, kind, start.per_question, effect))
-    choice = choose(belief, margin, start.default)
-    real = counted.pop(_REAL, 0)
-    if real:
-        per_question = real * sampling_error(differences[groups == _REAL], per_question)
-    return Recommendation(
-        choice.best,
-        choice.within,
-        choice.regret,
-        _halving(belief, per_question, choice, margin),
-        belief.mean.tolist(),
-        choice.as_good,
-        real,
-        counted,
-        start.unknown,
-        choice.rival,
-        _decisive(per_question, choice, margin, real),
-        margin,
-        measure,
-    )
+def default_row(contenders: Sequence[Contender], settings: Settings) -> DefaultRow:
+    """Finds the configuration in use. If it is not compared, the first row without a reranker stands for it, of the
+    layout in use if there is one."""
+    in_use = identity(Contender("", settings.named(settings.pipeline)))
+    own = [contender.layout in (None, settings.layout) for contender in contenders]
+    same = [own[i] and identity(replace(contender, layout=None)) == in_use for i, contender in enumerate(contenders)]
+    if any(same):
+        return DefaultRow(same.index(True), "", in_use == str(Pipeline.parse(BASES["pair"])))
+    row = min(range(len(own)), key=lambda i: (not own[i], bool(contenders[i].pipeline.rerank), i))
+    return DefaultRow(row, settings.pipeline)
 
 
-def percent(probability: float) -> str:
-    return "more than 99%" if probability > 0.99 else f"{probability:.0%}"
+def recommend(scores: Floats, queries: Sequence[ExamQuery], default: DefaultRow) -> Recommendation:
+    """Recommends a row. `scores` has the measure of each question, (questions, rows)."""
+    real = np.array([is_real(query) for query in queries], dtype=bool)
+    asked = np.asarray(scores, dtype=np.float64)[real]
+    counts = len(asked), len(queries) - len(asked)
+    if len(asked) < MIN_QUESTIONS:
+        return Recommendation(default, default.row, *counts, [], [], None, None)
+    differences = asked - asked[:, [default.row]]
+    gains = paired_t(differences)
+    best = max((i for i, gain in enumerate(gains) if i == default.row or gain.low > 0), key=lambda i: gains[i].mean)
+    highest = max(range(len(gains)), key=lambda i: gains[i].mean)
+    rival = highest if best == default.row and gains[highest].mean > 0 else None
+    decisive = None if rival is None else _decisive(differences[:, rival])
+    return Recommendation(default, best, *counts, gains, most_lost(asked, best), rival, decisive)
 
 
-def probability(names: Sequence[str], advice: Recommendation, chosen: int, longer: str = "longer") -> str:
-    """How sure it is that `chosen` is the one to use, in one sentence. Another one than the best takes its place only
-    if searches with the best take `longer`."""
-    points = f"{100 * advice.margin:g} points"
-    if chosen == advice.best:
-        text = (
-            f"With {percent(advice.within)} probability nothing in this table is better than {names[chosen]} by more "
-            f"than {points} on real questions"
-        )
-    else:
-        text = (
-            f"With {percent(advice.as_good[chosen])} probability {names[advice.best]}, whose searches take {longer}, "
-            f"is not better than {names[chosen]} by more than {points} on real questions"
-        )
-    more = f"; {advice.more} {'more ' if advice.real else ''}real questions would halve the doubt"
-    return text + (more if advice.more else "") + "."
+def _decisive(differences: Floats) -> int | None:
+    """How many questions show a gain of the margin with 80% power, at the 5% level: n = (1.96 + 0.84)² σ² / margin²,
+    in two digits. None if there are as many."""
+    needed = math.ceil((_POWER * float(differences.std(ddof=1)) / MARGIN) ** 2)
+    return int(float(f"{needed:.2g}")) if needed > len(differences) else None
 
 
-def describe(names: Sequence[str], advice: Recommendation, collections: int) -> str:
-    """What the probability rests on, and what would make it surer."""
-    best = names[advice.best]
-    text = (
-        f"{best} has the highest expected {advice.measure} on real questions; the expected loss with it is "
-        f"{100 * advice.regret:.1f} points."
-    )
-    basis = [f"real questions on {collections} other collections"]
-    if advice.real:
-        basis.append(f"{advice.real} real questions of this exam")
-    basis += [f"{count} {family} questions" for family, count in advice.other.items()]
-    text += f" This rests on {' and '.join(filter(None, [', '.join(basis[:-1]), basis[-1]]))}"
-    text += "." if advice.real else "; questions cut from the documents do not choose."
-    if advice.decisive:
-        more = " more" if advice.real else ""
-        text += f" About {advice.decisive}{more} real questions would tell {best} from {names[advice.rival]}."
-    if advice.unknown:
-        listed = ", ".join(names[i] for i in advice.unknown[:4])
-        text += f" Not measured on other collections: {listed}{' …' if len(advice.unknown) > 4 else ''}."
-    return text
+def most_lost(scores: Floats, best: int) -> list[float]:
+    """The most that each row loses against the best on these questions, with 95% confidence (one-sided)."""
+    return [lead.high for lead in paired_t(scores[:, [best]] - scores, confidence=0.9)]
+
+
+def is_real(query: ExamQuery) -> bool:
+    """Whether somebody asked the question: only such questions choose what is recommended."""
+    return query.family not in EVERY and query.family not in WRITTEN
 
 
 def chooses(query: ExamQuery) -> bool:
-    """Whether a question may choose a configuration: questions that repeat the words of their document may not."""
-    return bool(_group(query))
+    """Whether a question may tune and train: questions that repeat the words of their document may not."""
+    return is_real(query) or query.family in WRITTEN
 
 
-def evidence_groups(queries: Sequence[ExamQuery]) -> list[str]:
-    """The group in which each question counts as evidence; "" for questions that do not count: those that never choose,
-    and those of a group that is too small."""
-    groups = [_group(query) for query in queries]
-    sizes = Counter(groups)
-    return [group if sizes[group] >= _MIN_QUESTIONS else "" for group in groups]
+def basis(names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing]) -> str:
+    """What a recommendation rests on, and the loss to expect, in one line."""
+    default, asked = names[advice.default.row], f"{advice.real} real question{'s' if advice.real > 1 else ''}"
+    if not advice.gains:
+        few = (
+            f"The exam has only {asked}, and {MIN_QUESTIONS} are needed"
+            if advice.real
+            else "No real question was asked"
+        )
+        if advice.default.absent:
+            return f"{few}, and {advice.default.absent}, the default, is not in this table: {default} stands for it."
+        return f"{few}, so this is the default{_without_questions(advice)}"
+    default += ", which stands for the default" if advice.default.absent else ", the default"
+    best, over = names[advice.best], f"Over your {asked}"
+    if chosen != advice.best:
+        gain, most = advice.means[advice.best] - advice.means[chosen], _points(advice.losses[chosen])
+        more = f"only {_points(gain)} points more (at most {most})" if gain >= 0 else f"{_points(-gain)} points less"
+        return f"{over} {best} scores {more}, and its searches take {_longer(names, advice.best, chosen, latency)}."
+    if advice.best == advice.default.row:
+        return f"{over} no row is significantly better than {default}.{_with_questions(advice)}"
+    return f"{over} {best} scores {_gain(advice.gains[advice.best])} more than {default}.{_with_questions(advice)}"
 
 
-def _group(query: ExamQuery) -> str:
-    """`real`, the family if it counts as evidence, or "" for a question that never chooses."""
-    if query.family in WRITTEN:
-        return query.family
-    if query.family in EVERY:
+def _without_questions(advice: Recommendation) -> str:
+    """What the default may lose."""
+    if not advice.default.measured:
+        return ". 30 real questions show whether another row is much better."
+    (mean, worst), (later, _) = LOSSES[0], LOSSES[30]
+    return (
+        f"; on eleven collections with real questions it was {mean} points of nDCG@10 below the best of 29 rows on "
+        f"average, {worst} in the worst. 30 real questions would cut that to {later}."
+    )
+
+
+def _with_questions(advice: Recommendation) -> str:
+    """What a choice by so many questions may lose; "" if the rule was not measured with this default."""
+    if not advice.default.measured:
         return ""
-    return _REAL
+    questions = max(30, *(count for count in LOSSES if count <= advice.real))
+    mean, worst = LOSSES[questions]
+    return (
+        f" On eleven collections with {questions} questions each, such a choice was {mean} points of nDCG@10 below the "
+        f"best of 29 rows on average, {worst} in the worst."
+    )
 
 
-def _decisive(per_question: Floats, choice: Choice, margin: float, real: int) -> int | None:
-    """How many more real questions show with 80% power, at the 5% level, that the rival is not better by more than the
-    margin if both are equal: n = (1.645 + 0.842)² σ² / margin², with σ² of one question's difference."""
-    if choice.within >= AS_GOOD:
-        return None
-    a, b = choice.best, choice.rival
-    variance = per_question[a, a] + per_question[b, b] - 2 * per_question[a, b]
-    wanted = math.ceil(_POWER**2 * max(float(variance), 0.0) / margin**2) - real
-    return int(float(f"{wanted:.2g}")) if wanted > 0 else None
+def describe(names: Sequence[str], advice: Recommendation) -> str:
+    """What did not choose, and what would."""
+    default, lines = names[advice.default.row], []
+    if advice.default.absent and advice.gains:
+        lines.append(f"{advice.default.absent}, the default, is not in this table, so {default} stands for it.")
+    if advice.rival is not None:
+        text = (
+            f"{names[advice.rival]} scores {_gain(advice.gains[advice.rival])} more than {default}, which may be noise."
+        )
+        if advice.decisive:
+            text += f" About {advice.decisive} real questions would show a gain of {_points(MARGIN)} points."
+        lines.append(text)
+    if advice.written:
+        lines.append(f"The {advice.written} questions that were written from the documents do not choose.")
+    return " ".join(lines)
 
 
-def _halving(belief: Belief, per_question: Floats, choice: Choice, margin: float) -> int | None:
-    if choice.regret < margin / 10:
-        return None
-    return next((n for n in _MORE if regret_after(belief, per_question, n) <= choice.regret / 2), None)
+def _points(value: float) -> str:
+    return f"{round(100 * value, 1) + 0.0:.1f}"  # no minus before a zero
+
+
+def _gain(interval: Interval) -> str:
+    return f"{_points(interval.mean)} points [{_points(interval.low)}, {_points(interval.high)}]"
 
 
 _NOTICED = 20.0
@@ -241,9 +225,9 @@ class Verdict:
     ties: tuple[int, ...]
     recommended: int
     text: str
-    """What to use, and how sure that is: a line each."""
+    """What to use, and what that rests on: a line each."""
     details: tuple[str, ...] = ()
-    """What explains it: what another configuration costs and gains, what it rests on, and what the exam shows."""
+    """What explains it: what another configuration costs and gains, what did not choose, and what the exam shows."""
 
 
 def decide(
@@ -274,34 +258,40 @@ def decide(
     if advice is None:
         return Verdict(winner, ties, winner, exam)
     slow = reranked or [False] * len(names)
-    chosen = fastest(advice, latency, slow)
-    text = "\n".join([f"Use {names[chosen]}.", _how_sure(names, advice, chosen, latency)])
-    price, why = _price(names, advice, chosen, latency, slow), describe(names, advice, collections())
+    chosen = economical(advice.best, advice.means, advice.losses, latency, slow, advice.candidates)
+    text = "\n".join([f"Use {names[chosen]}.", basis(names, advice, chosen, latency)])
+    price, why = _price(names, measure, advice, chosen, latency, slow), describe(names, advice)
     return Verdict(winner, ties, chosen, text, tuple(filter(None, [price, why, f"On this exam: {exam}"])))
-
-
-def _how_sure(names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing]) -> str:
-    longer = "" if chosen == advice.best else _longer(names, advice.best, chosen, latency)
-    return probability(names, advice, chosen, longer)
 
 
 def _best(scores: Floats) -> int:
     return int(np.argmax(scores.mean(axis=0)))
 
 
-def fastest(advice: Recommendation, latency: Mapping[int, Timing], reranked: Sequence[bool]) -> int:
-    """The best of the fastest configurations that are as good as the best; the best itself unless one is clearly
-    faster. If the best has a reranker, it must be expected to gain more than the margin."""
-    if advice.best not in latency:
-        return advice.best
-    timed = [i for i in _quicker(advice.best, reranked) if i in latency]
-    quick = [i for i in timed if advice.means[advice.best] - advice.means[i] <= advice.margin]
-    if quick:
-        return max(quick, key=lambda i: advice.means[i])
-    faster = [i for i in advice.equals if i in latency and _is_faster(latency[i], latency[advice.best])]
-    first = min(faster, key=lambda i: latency[i].p50, default=advice.best)
-    alike = [i for i in faster if not _is_faster(latency[first], latency[i])]
-    return max(alike, key=lambda i: advice.means[i], default=advice.best)
+def economical(
+    best: int,
+    means: Sequence[float],
+    losses: Sequence[float],
+    latency: Mapping[int, Timing],
+    reranked: Sequence[bool],
+    candidates: Sequence[int],
+) -> int:
+    """The row that takes the place of the best one because it costs less; the best itself if there is none.
+
+    A best row with a reranker must gain more than the margin over the best of the `candidates` without one. Otherwise
+    the best of the fastest rows is taken that are clearly faster and do not lose more than the margin."""
+    plain = [i for i in candidates if reranked[best] and not reranked[i]]
+    first = max(plain, key=lambda i: means[i], default=best)
+    if first != best and means[best] - means[first] <= MARGIN:
+        return first
+    faster = [
+        i
+        for i, loss in enumerate(losses)
+        if loss <= MARGIN and {i, best} <= latency.keys() and _is_faster(latency[i], latency[best])
+    ]
+    quickest = min(faster, key=lambda i: latency[i].p50, default=best)
+    alike = [i for i in faster if not _is_faster(latency[quickest], latency[i])]
+    return max(alike, key=lambda i: means[i], default=best)
 
 
 def _is_faster(timing: Timing, other: Timing) -> bool:
@@ -315,28 +305,27 @@ def _longer(names: Sequence[str], slow: int, fast: int, latency: Mapping[int, Ti
     return f"{words} with {names[fast]}"
 
 
-def _quicker(i: int, reranked: Sequence[bool]) -> list[int]:
-    """The configurations without a reranker, if configuration i has one."""
-    return [other for other, slow in enumerate(reranked) if reranked[i] and not slow]
-
-
 def _price(
-    names: Sequence[str], advice: Recommendation, chosen: int, latency: Mapping[int, Timing], reranked: Sequence[bool]
+    names: Sequence[str],
+    measure: str,
+    advice: Recommendation,
+    chosen: int,
+    latency: Mapping[int, Timing],
+    reranked: Sequence[bool],
 ) -> str:
-    """What the best configuration costs and gains, beside the chosen one; if that is the best and has a reranker,
-    beside the best without one. "" if there is nothing to weigh."""
-    fast = [i for i in _quicker(advice.best, reranked) if i in latency]
-    if advice.best not in latency or (chosen == advice.best and not fast):
+    """What the best row costs and gains, beside the chosen one; if that is the best and has a reranker, beside the best
+    without one. "" if there is nothing to weigh."""
+    best = advice.best
+    fast = [i for i in range(len(advice.means)) if reranked[best] and not reranked[i]]
+    if chosen == best and not fast:
         return ""
-    other = max(fast, key=lambda i: advice.means[i]) if chosen == advice.best else chosen
-    points = 100 * (advice.means[advice.best] - advice.means[other])
-    text = (
-        f"{names[advice.best]} is expected to score {points:.1f} points of {advice.measure} more than {names[other]}, "
-        f"and a search takes {_longer(names, advice.best, other, latency)}."
-    )
-    if chosen == advice.best:
+    other = max(fast, key=lambda i: advice.means[i]) if chosen == best else chosen
+    gain = advice.means[best] - advice.means[other]
+    more = f"{_points(abs(gain))} points of {measure} {'more' if gain >= 0 else 'less'} than {names[other]}"
+    text = f"{names[best]} scores {more}, and a search takes {_longer(names, best, other, latency)}."
+    if chosen == best or gain < 0:
         return text
-    return f"{text} If that is no problem: surefind use {shlex.quote(names[advice.best])}."
+    return f"{text} If that is no problem: surefind use {shlex.quote(names[best])}."
 
 
 def _beats(i: int, comparisons: Sequence[Comparison]) -> set[int]:

@@ -113,7 +113,7 @@ def corrected(differences: Sequence[View]) -> list[View]:
     return [replace(difference, p=value) for difference, value in zip(differences, p, strict=True)]
 
 
-FORMAT = 2
+FORMAT = 3
 """Increase it when a field is added, removed or changed. Reports of other formats are not read."""
 Means = Mapping[str, Mapping[str, float]]
 """Group of questions -> measure -> mean."""
@@ -352,7 +352,7 @@ class BenchReport:
     recommended: str
     recommendation: Recommendation | None
     verdict: str
-    """What to use, and how sure that is: a line each."""
+    """What to use, and what that rests on: a line each."""
     details: tuple[str, ...]
     """What explains the verdict, a paragraph each."""
     comparisons: tuple[RowComparison, ...]

@@ -26,11 +26,11 @@ from surefind.engine.search.reader import Searcher
 from surefind.kb import KnowledgeBase
 from surefind.kb.completing import choose_default
 from surefind.kb.settings.config import DATA_FOLDER, FILE_NAME
-from surefind.lab.bench import prior
 from surefind.lab.bench.building import build_report
 from surefind.lab.bench.cost import plan_needs
 from surefind.lab.bench.engine import OWNER, Bench, Outcome
 from surefind.lab.bench.plan import Contender, Plan
+from surefind.lab.bench.recommendation import default_row
 from surefind.lab.bench.report import FORMAT, BenchReport, ModelCheck, TrainedFusion
 from surefind.lab.exam.formats.collections import read_beir
 from surefind.lab.exam.formats.library import Library
@@ -79,11 +79,12 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         f"{(contender.name, *contender.aliases)}={contender}{_stamp(contender, kb.services)}"
         for contender in plan.contenders
     ]
+    default = default_row(plan.contenders, kb.settings)
     key = bench.cache.key(
         "report",
         FORMAT,
         __version__,
-        prior.stamp(),
+        repr(default),
         bench.fingerprint(plan),
         plan.exam.fingerprint,
         plan.exam.label,
@@ -108,7 +109,7 @@ def _run(kb: KnowledgeBase, plan: Plan, command: str, fresh: bool, report: OnPro
         for need, verdict in checks
     ]
     advice = sentence(checks, kb.services.chat_name) if checks else ""
-    made = build_report(outcome, texts, titles, command, learned, models, advice)
+    made = build_report(outcome, texts, titles, command, default, learned, models, advice)
     if not made.problems:  # after a failure, the next run tries again
         bench.cache.put_data(key, to_json(made))
     return Finished(made, outcome)

@@ -7,6 +7,7 @@
 - **Correction**: Holm over *all* pairs. The best configuration is picked after looking at the results; comparing only
   the best with the rest would mistake selection for a difference.
 - **Proportions**: Wilson's interval.
+- **Few tests of many questions**: the paired t-test, where a rule was measured with it (`bench.recommendation`).
 
 The sign-flip permutation test of paired differences (Smucker et al. 2007), over all 2^n flips instead of a sample.
 
@@ -35,6 +36,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import combinations
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,6 +216,30 @@ def _draws(n: int, resamples: int, seed: int) -> NDArray[np.uint16]:
         drawn = rng.integers(0, n, size=(size, n), dtype=np.uint32) + (np.arange(size, dtype=np.uint32) * n)[:, None]
         counts[at : at + size] = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
     return counts
+
+
+def paired_t(differences: Floats, confidence: float = 0.95) -> list[Interval]:
+    """The mean of each column of paired differences, with its interval by Student's t. The interval leaves out zero
+    exactly if a paired t-test, two-sided at the level 1 - confidence, finds a difference."""
+    count = len(differences)
+    width = t_quantile((1 + confidence) / 2, count - 1) / math.sqrt(count) * differences.std(axis=0, ddof=1)
+    return [
+        Interval(mean, mean - half, mean + half)
+        for mean, half in zip(differences.mean(axis=0).tolist(), width.tolist(), strict=True)
+    ]
+
+
+def t_quantile(p: float, freedom: int) -> float:
+    """The quantile of Student's t by its expansion around the normal one (Fisher and Cornish 1960): with nine degrees
+    of freedom and p = 0.975 it is 0.0004 too small, with more it is closer."""
+    z = NormalDist().inv_cdf(p)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
+    return float(sum(term / freedom**power for power, term in enumerate(terms)))
 
 
 def compare_all(

@@ -1,30 +1,31 @@
 """Tunes a knowledge base: races the candidates on one half of an exam, and confirms the winner on the other.
 
 The questions are the ones that may choose (`bench.recommendation.chooses`): real questions, and questions in other
-words than the document's. The race finds the survivors; which of them is recommended rests on their scores together
-with what is known from other collections, as in a benchmark. The winner and the current configuration are then compared
-on the held-out half. Few questions have no half to spare: all of them race, and the winner is not confirmed.
+words than the document's. The race finds the survivors, and the one with the highest mean wins, or a cheaper one that
+is as good (`bench.recommendation.economical`). The winner and the current configuration are then compared on the
+held-out half. Few questions have no half to spare: all of them race, and the winner is not confirmed.
 
 A race: candidates are scored on more and more questions, and those that will not win are dropped early.
 
-After each block of questions, the belief about every survivor is computed as in a benchmark's recommendation: what is
-known from other collections, updated by its scores so far (`bench.prior`). The leader has the highest expected score. A
-candidate is dropped if it is unlikely to be better than the leader by an amount that matters:
+The leader has the highest mean so far. After each block of questions, the difference of every survivor to the leader is
+estimated. Before a question is asked, two candidates are believed to differ by nothing, give or take a spread; the mean
+of the paired differences moves this belief (a normal prior and a normal likelihood). A candidate is dropped if it is
+unlikely to be better than the leader by an amount that matters:
 
-    P(candidate - leader > slack) < doubt          slack = 0.0075 nDCG@10, doubt = 5%
+    d ~ N(0, 2 · 0.05²)    mean difference over n questions ~ N(d, s² / n)
+    P(d > slack) < doubt                    slack = 0.0075 nDCG@10, doubt = 5%
 
-The race ends when one candidate is left, or when to take the leader is expected to lose less than 0.002 nDCG@10 against
-the best survivor: more questions would then change the choice between equals only.
+The race ends when one candidate is left, or with the last question.
 
 What this does to the error rate: the probability is a posterior one, so looking several times does not invalidate it
 (the likelihood principle; Berger 1985, section 7.7). At each look, at most 5% of the dropped candidates are expected to
-be better than the leader by more than the slack, as far as the prior is right; docs/results/exam-validity.md shows how
-its probabilities held on collections that it does not know. No candidate is dropped before 16 questions. The winner's
-own score is biased upwards by being chosen, so it is measured again on questions that the race never saw, and that
-comparison makes no use of the prior.
+be better than the leader by more than the slack, as far as candidates differ like this. No candidate is dropped before
+16 questions. The winner's own score is biased upwards by being chosen, so it is measured again on questions that the
+race never saw, and that comparison makes no use of the prior.
 
 Bounds that need no prior (paired t, Bonferroni over looks and rivals) were tried. They hold without assumptions, but
-the race then asks 82% of the grid's questions, because most candidates are nearly equal (docs/results/tune.md).
+the race then asks 82% of the grid's questions, because most candidates are nearly equal. A prior from other collections
+asked half as many questions as this one, and ended further behind (docs/results/tune.md).
 """
 
 from __future__ import annotations
@@ -43,8 +44,7 @@ from surefind.base.types import Floats
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.latency import Timing
 from surefind.lab.bench.plan import Contender, Plan, distinct
-from surefind.lab.bench.prior import Belief, Known, evidence, known
-from surefind.lab.bench.recommendation import Recommendation, chooses, fastest, recommend
+from surefind.lab.bench.recommendation import MARGIN, chooses, economical, most_lost
 from surefind.lab.exam.model import Exam, ExamQuery, clusters_of, held_out
 from surefind.lab.measure.ranks import Measure
 from surefind.lab.measure.statistics import Interval, bootstrap, permutation_p
@@ -56,10 +56,12 @@ GROWTH = 1.5
 """The factor by which the number of questions grows from look to look. With 2, the race asks a sixth more questions."""
 SLACK = 0.0075
 DOUBT = 0.05
-MAX_EXPECTED_LOSS = 0.002
-"""Expected loss of the leader below which the race ends. On left-out collections this saves 9% of the questions and
-loses nothing; with 0.003, 9% of races instead of 3% end more than a point behind the best."""
-_DRAWS = 2_000
+SPREAD = 0.05
+"""The spread of candidates that are believed to be alike."""
+_QUESTION = 0.25
+_QUESTIONS = 4
+"""The spread of one question's differences that is believed before any is asked, and how many questions that counts
+for: candidates that scored alike on 16 questions may differ on the next."""
 _NORMAL = NormalDist()
 
 
@@ -89,20 +91,16 @@ def blocks(questions: int) -> list[int]:
 class Race:
     """The scores of candidates so far, and which of them are still in the race."""
 
-    def __init__(self, known: Known, slack: float = SLACK, doubt: float = DOUBT) -> None:
-        size = len(known.belief.mean)
-        self._known = known
+    def __init__(self, candidates: int, slack: float = SLACK, doubt: float = DOUBT) -> None:
         self._slack, self._doubt = slack, doubt
         self._scores: list[Floats] = []
-        self.alive: list[int] = list(range(size))
+        self.alive: list[int] = list(range(candidates))
         self.drops: list[Drop] = []
-        self.means = np.full(size, np.nan)
+        self.means = np.full(candidates, np.nan)
         """The mean of each candidate over the questions that it was asked."""
-        self.questions = np.zeros(size, dtype=np.int64)
+        self.questions = np.zeros(candidates, dtype=np.int64)
         self.leader = 0
-        """The survivor with the highest expected score."""
-        self.loss = np.inf
-        """What taking the leader is expected to lose against the best survivor."""
+        """The survivor with the highest mean."""
 
     @property
     def scores(self) -> Floats:
@@ -111,8 +109,8 @@ class Race:
 
     @property
     def over(self) -> bool:
-        """Whether more questions would change nothing that matters."""
-        return len(self.alive) == 1 or self.loss < MAX_EXPECTED_LOSS
+        """Whether more questions would change nothing."""
+        return len(self.alive) == 1
 
     def add(self, scores: Floats) -> list[Drop]:
         """Adds the survivors' scores on a block of questions, (questions, survivors), and drops candidates."""
@@ -122,15 +120,10 @@ class Race:
         asked = self.scores
         self.means[self.alive] = asked.mean(axis=0)
         self.questions[self.alive] = len(asked)
-        belief = self._belief(asked)
-        best = int(np.argmax(belief.mean))
+        best = int(np.argmax(self.means[self.alive]))
         self.leader = self.alive[best]
-        draws = belief.draws(_DRAWS)
-        self.loss = float((draws.max(axis=1) - draws[:, best]).mean())
-        gaps = belief.mean - belief.mean[best]
-        own = np.diag(belief.covariance)
-        spread = np.sqrt(np.maximum(own + own[best] - 2 * belief.covariance[:, best], 1e-12))
-        chances = [1 - _NORMAL.cdf((self._slack - gap) / width) for gap, width in zip(gaps, spread, strict=True)]
+        gaps, spreads = behind(asked, best)
+        chances = [1 - _NORMAL.cdf((self._slack - gap) / width) for gap, width in zip(gaps, spreads, strict=True)]
         dropped = [
             Drop(candidate, self.leader, len(asked), float(gaps[i]), chances[i])
             for i, candidate in enumerate(self.alive)
@@ -141,22 +134,22 @@ class Race:
         self.drops += dropped
         return dropped
 
-    def _belief(self, asked: Floats) -> Belief:
-        """What is believed of the survivors, as differences to their mean: any one of them may be dropped later."""
-        centre = np.eye(len(self.alive)) - 1 / len(self.alive)
-        prior = Belief(centre @ self._known.belief.mean[self.alive], self._part(self._known.belief.covariance, centre))
-        typical = self._part(self._known.per_question, centre)
-        return prior.updated(evidence(np.asarray(asked @ centre), None, typical))
 
-    def _part(self, covariance: Floats, centre: Floats) -> Floats:
-        at: Sequence[int] = self.alive
-        return np.asarray(centre @ covariance[np.ix_(at, at)] @ centre + 1e-9 * np.eye(len(at)))
+def behind(scores: Floats, leader: int) -> tuple[Floats, Floats]:
+    """What is believed of the differences to the leader: their means and spreads. `scores` is (questions,
+    candidates)."""
+    differences = scores - scores[:, [leader]]
+    count, before = len(scores), 2 * SPREAD**2
+    squares = ((differences - differences.mean(axis=0)) ** 2).sum(axis=0) + _QUESTIONS * _QUESTION**2
+    error = squares / (count - 1 + _QUESTIONS) / count
+    weight = before / (before + error)
+    return weight * differences.mean(axis=0), np.sqrt(weight * error)
 
 
 MIN_HALF = 2 * FIRST_BLOCK
 """Questions that may choose that a half must have. With fewer, no half is held out."""
 _FINALISTS = 12
-"""Survivors that the recommendation chooses from, the best first."""
+"""Survivors that may be timed, the best first."""
 
 
 @dataclass(frozen=True)
@@ -206,9 +199,8 @@ class Tuned:
     contenders: list[Contender] = field(default_factory=list)
     races: list[tuple[list[Contender], Race]] = field(default_factory=list)
     winner: Contender | None = None
-    recommendation: Recommendation | None = None
-    finalists: list[Contender] = field(default_factory=list)
-    """The survivors that the recommendation chose from, in the order of its lists."""
+    leader: Contender | None = None
+    """The best of the race, which is not the winner if that costs less and is as good."""
     over: dict[str, str] = field(default_factory=dict)
     """Candidates beyond a limit, with the reason."""
     confirmed: Confirmed | None = None
@@ -271,7 +263,7 @@ class Tuner:
     def _race(self, stage: str, contenders: list[Contender]) -> None:
         contenders = self._within(contenders)
         ends = blocks(len(self.tuning))
-        race = Race(known(*self._described(contenders), str(self._measure)))
+        race = Race(len(contenders))
         self.found.races.append((contenders, race))
         start = 0
         for end in ends:
@@ -283,7 +275,7 @@ class Tuner:
             scores = self._score(race_in, self.tuning[start:end])
             pace = (time.monotonic() - began) / scores.size
             dropped = race.add(scores)
-            self._choose(contenders, race, self.tuning[:end])
+            self.found.winner = self.found.leader = contenders[race.leader]
             left = self._left(0.0 if race.over else pace * (len(self.tuning) - end) * len(race.alive))
             total, seconds = len(self.tuning), time.monotonic() - self._begun
             self._watch(Standing(stage, contenders, race, dropped, total, seconds, left, self._money()))
@@ -299,33 +291,16 @@ class Tuner:
             raise ExamError("The documents changed during the race. Run it again.")
         return np.asarray(scored.scores[str(self._measure)], dtype=np.float64)
 
-    def _choose(self, contenders: Sequence[Contender], race: Race, queries: Sequence[ExamQuery]) -> None:
-        """The best survivor by its scores so far and by what is known from other collections."""
+    def _settle(self, contenders: Sequence[Contender], race: Race) -> None:
+        """Takes a survivor that costs less and is as good, if there is one. Only those that are as good are timed."""
         order = sorted(race.alive, key=lambda i: -race.means[i])[:_FINALISTS]
         finalists = [contenders[i] for i in order]
-        at = [race.alive.index(i) for i in order]
-        specs, layouts = self._described(finalists)
-        chosen = recommend(specs, race.scores[:, at], queries, layouts, str(self._measure))
-        self.found.finalists, self.found.recommendation = finalists, chosen
-        self.found.winner = finalists[chosen.best]
-
-    def _described(self, contenders: Sequence[Contender]) -> tuple[list[str], list[str]]:
-        """The pipelines and layouts, as the prior knows them."""
-        own = self._bench.kb.settings.layout
-        return [str(contender.pipeline) for contender in contenders], [
-            str(contender.layout or own) for contender in contenders
-        ]
-
-    def _settle(self, contenders: Sequence[Contender], race: Race) -> None:
-        """Takes a faster finalist that is as good, if there is one. Only those that are as good are timed."""
-        chosen, finalists = self.found.recommendation, self.found.finalists
-        if chosen is None or len(chosen.equals) < 2:
-            return
-        equal = [finalists[i] for i in chosen.equals]
-        timed = self._bench.latency(Plan(tuple(equal), self._timing_exam(), (self._measure,)))
-        latency = dict(zip(chosen.equals, timed, strict=True))
-        reranked = [bool(finalist.pipeline.rerank) for finalist in finalists]
-        self.found.winner = finalists[fastest(chosen, latency, reranked)]
+        losses = most_lost(race.scores[:, [race.alive.index(i) for i in order]], 0)
+        equal = [i for i, loss in enumerate(losses) if loss <= MARGIN]
+        timed = Plan(tuple(finalists[i] for i in equal), self._timing_exam(), (self._measure,))
+        latency = dict(zip(equal, self._bench.latency(timed), strict=True)) if len(equal) > 1 else {}
+        means, reranked = race.means[order].tolist(), [bool(finalist.pipeline.rerank) for finalist in finalists]
+        self.found.winner = finalists[economical(0, means, losses, latency, reranked, range(len(order)))]
 
     def _within(self, contenders: Sequence[Contender]) -> list[Contender]:
         """The contenders within the limits; the current one always stays, since it is what the winner must beat."""

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from surefind.base.disk.sealed import to_json
-from surefind.lab.bench.prior import collections
-from surefind.lab.bench.recommendation import describe, probability
+from surefind.lab.bench.recommendation import MARGIN
 from surefind.lab.measure.statistics import Interval
 from surefind.lab.tune.search import MIN_HALF, Confirmed, Race, Standing, Tuned
 
@@ -96,18 +95,28 @@ def result(tuned: Tuned) -> Iterator[str]:
         yield f"Over a limit: {name} ({reason})."
     if len(tuned.over) > _MAX_LISTED:
         yield f"Over a limit: {len(tuned.over) - _MAX_LISTED} more."
-    if tuned.winner is None or tuned.recommendation is None:
+    if tuned.winner is None or tuned.leader is None:
         yield "No block of questions was finished, so there is no best configuration yet."
         return
-    names = [finalist.name for finalist in tuned.finalists]
     early = f" ({tuned.stopped})" if tuned.stopped else ""
     yield f"Best so far: {tuned.winner.name}{early}." if tuned.stopped else f"Best: {tuned.winner.name}."
-    yield probability(names, tuned.recommendation, tuned.finalists.index(tuned.winner))
-    yield describe(names, tuned.recommendation, collections())
+    begun = [race for _, race in tuned.races if race.questions.any()]
+    yield _of_race(tuned.winner.name, tuned.leader.name, begun[-1])
     if tuned.confirmed is not None:
         yield confirmation(tuned.winner.name, tuned.confirmed, tuned.measure, tuned.kept)
     elif tuned.few and not tuned.stopped:
         yield unconfirmed(tuned.winner.name, tuned.few, tuned.kept)
+
+
+def _of_race(winner: str, leader: str, race: Race) -> str:
+    """What the race says about its winner."""
+    others, asked = len(race.alive) - 1, int(race.questions.max())
+    left = f"after {asked} questions {others} other candidate{' is' if others == 1 else 's are'} left"
+    if winner != leader:
+        points = f"{100 * MARGIN:g} points"
+        return f"{leader} scored more, but no more than {points}, and costs more; {left}."
+    score = f"It scored {race.means[race.leader]:.3f} in the race"
+    return f"{score}; {left}, which may be as good." if others else f"{score}; all others were dropped."
 
 
 def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> str:
@@ -126,7 +135,7 @@ def confirmation(name: str, confirmed: Confirmed, measure: str, same: bool) -> s
 
 def unconfirmed(name: str, questions: int, same: bool) -> str:
     """What few questions can and cannot tell."""
-    can = f"{questions} questions can drop what is clearly worse here; between the rest, other collections decide"
+    can = f"{questions} questions can drop what is clearly worse here; between the rest, chance decides"
     cannot = f"They cannot confirm a gain: that takes {2 * MIN_HALF} real questions, half of which the race never sees"
     done = "It is the current configuration. Nothing to change" if same else "The current configuration stays"
     way = "" if same else f" To use {name} anyway, run: surefind use {shlex.quote(name)}."
