@@ -10,6 +10,7 @@ import pytest
 
 from pattern_helpers import growth, patterns, runner, texts
 from surefind.base.text.blocks import paragraphs, title_of
+from surefind.base.text.languages import language_of
 from surefind.base.text.words import sentence_spans, token_spans
 from surefind.doors.cli._hits import snippet, sought
 from surefind.engine.analyze.english import English
@@ -20,7 +21,7 @@ from surefind.engine.ingest import code
 from surefind.engine.ingest.markdown import first_heading
 from surefind.engine.services import LocalServices
 from surefind.lab.exam.families.names import named
-from surefind.lab.exam.overlap import is_english, plain, readable
+from surefind.lab.exam.overlap import plain, readable
 
 AT_RUN_TIME = {
     "surefind.lab.exam.overlap: '|'.join(alternatives)",  # its results are module constants
@@ -97,7 +98,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "sentences": lambda text: sentence_spans(text, 0, len(text)),
     "tokens": token_spans,
     "paragraphs": paragraphs,
-    "language": lambda text: is_english([text]),
+    "language": language_of,
     "readable": readable,
     "names": lambda text: list(named(text)),
     "plain text": plain,

@@ -22,7 +22,6 @@ from surefind.base.text.words import (
     words,
 )
 from surefind.base.types import Document
-from surefind.doors.cli._common import advice
 from surefind.doors.cli._hits import snippet, sought
 from surefind.engine.analyze import analyze
 from surefind.engine.analyze.english import English
@@ -31,9 +30,9 @@ from surefind.engine.extract.phrases import Phrases
 from surefind.engine.graph.facts import key_of
 from surefind.engine.retrieve import bm25, tfidf
 from surefind.engine.services import LocalServices
+from surefind.kb.completing import advice_on_languages
 from surefind.lab.exam._paraphrase import paraphrase
 from surefind.lab.exam.known_item import generate
-from surefind.lab.exam.overlap import is_english
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=80)
 SOME_SCRIPTS = st.text("aéßIıİçñΣςйёÅ한국手順のカタ猫กำลังเที่ខ្មែរမြန်हिन्दीعربي١٢AB12-.:()'’ \u200b\u200d\n", max_size=40)
@@ -245,19 +244,6 @@ FRENCH = (
 )
 
 
-@each("text", [GERMAN, FRENCH, *JAPANESE.values(), *KOREAN.values(), *THAI.values()])
-def test_other_languages_are_told_from_english(text: str) -> None:
-    assert not is_english([text])
-
-
-@each(
-    "text",
-    ["", "The café in Zürich is open.", "Levels of TNF-α and β fell in the group.", "def f(x):\n    return x + 1\n"],
-)
-def test_english_and_code_are_let_through(text: str) -> None:
-    assert is_english([text])
-
-
 def test_headings_are_reworded_in_english_documents_only() -> None:
     english = "# The new branch app\n\nThe transfer must be in before three, and it is sent to the bank at once.\n"
     german = GERMAN.replace("Situation der Filiale", "Die neue Filial App")
@@ -276,13 +262,13 @@ def test_sync_and_doctor_say_that_the_bundled_encoder_is_english(home: Home) -> 
     home.write("docs/a.md", GERMAN)
     home.sync("docs")
     with home.open() as kb:
-        assert advice(kb) == ""  # words alone need no encoder
+        assert advice_on_languages(kb) == ""  # words alone need no encoder
     home.configure(with_dense)
     with home.open() as kb:
-        assert "not in English" in advice(kb)
+        assert "(German), and minilm read English" in advice_on_languages(kb)
     home.write("docs/a.md", "The transfer must be in before three, and it is sent to the bank at once. " * 3)
     home.configure(WORDS)
     home.sync()
     home.configure(with_dense)
     with home.open() as kb:
-        assert advice(kb) == ""
+        assert advice_on_languages(kb) == ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,9 +19,10 @@ from surefind.base.errors import LockedError, NothingIndexedError
 from surefind.base.protocols import OnProgress, Retriever, Services
 from surefind.base.running import about, usable_cores
 from surefind.base.spec import Stage
-from surefind.base.text.languages import UNKNOWN
+from surefind.base.text.languages import code_of, name_of
 from surefind.base.types import Chunk
 from surefind.engine.inference.multilingual import source
+from surefind.engine.retrieve.dense import Dense
 from surefind.engine.search.pipeline import Pipeline, work_of
 from surefind.engine.store.backend import Backend, Contents
 from surefind.engine.store.lock import patiently, vectors_lock
@@ -98,8 +99,7 @@ def choose_default(kb: Completable, tell: Callable[[str], None]) -> bool:
         counts = kb.reader().view.languages()
     except NothingIndexedError:
         return False
-    total = sum(counts.values())
-    spoken = sorted(code for code in counts if code != UNKNOWN and counts[code] * _COMMON >= total)
+    spoken = _common(counts)
     foreign = [code for code in spoken if code != "en"]
     without = WORDS if foreign else BEST
     base = without if source() is None else f"{LANGUAGES} {' '.join(spoken or ['en'])}"
@@ -108,14 +108,44 @@ def choose_default(kb: Completable, tell: Callable[[str], None]) -> bool:
     keep_base(kb.data, base)
     kb.use(load_settings(kb.folder / FILE_NAME))  # searches do without what is not built yet
     if foreign:
-        share = sum(counts[code] for code in foreign) / total
-        tell(_about_languages(foreign, share, base, total))
+        tell(_about_languages(counts, base))
     return True
 
 
-def _about_languages(foreign: Sequence[str], share: float, base: str, passages: int) -> str:
-    listed = ", ".join(foreign)
-    text = f"{share:.0%} of {passages:,} passages are in other languages than English ({listed})"
+def advice_on_languages(kb: Completable) -> str:
+    """Says what searches by meaning lack, if documents are in other languages than English and the encoders that are
+    used read English; empty if nothing is lacking."""
+    counts = kb.reader().view.languages()
+    if not any(code != "en" for code in _common(counts)):
+        return ""
+    if kb.settings.base == WORDS and kb.settings.auto:
+        return _about_languages(counts, WORDS)
+    english = [r for r in kb.settings.retrievers if isinstance(r, Dense) and r.model in _ENGLISH and not r.within]
+    if not english:
+        return ""
+    return (
+        f"{_share(counts)}, and {' and '.join(dict.fromkeys(r.model for r in english))} read English: they barely "
+        'capture meaning there. Write pipeline = "auto" below [search]: see surefind help languages.'
+    )
+
+
+_ENGLISH = ("minilm", "arctic")
+"""The bundled encoders, which were trained on English."""
+
+
+def _common(counts: Mapping[str, int]) -> list[str]:
+    total = sum(counts.values())
+    return sorted(code for code in counts if code_of(code) and counts[code] * _COMMON >= total)
+
+
+def _share(counts: Mapping[str, int]) -> str:
+    total, foreign = sum(counts.values()), [code for code in _common(counts) if code != "en"]
+    share = sum(counts[code] for code in foreign) / total
+    return f"{share:.0%} of {total:,} passages are in other languages than English ({', '.join(map(name_of, foreign))})"
+
+
+def _about_languages(counts: Mapping[str, int], base: str) -> str:
+    text, passages = _share(counts), sum(counts.values())
     if base != WORDS:
         return f"{text}, so the default pipeline is {LANGUAGES}: words, and an encoder for some hundred languages."
     seconds = passages * _MULTILINGUAL_SECONDS / usable_cores()

@@ -190,29 +190,6 @@ def command_group(summary: str) -> typer.Typer:
     return typer.Typer(help=summary, no_args_is_help=True, cls=CommandGroup)
 
 
-_SAMPLE = 100
-"""Passages from which the language is guessed."""
-_BUNDLED = "minilm"
-
-
-def advice(base: KnowledgeBase) -> str:
-    """Returns advice if the English encoder is used on documents that are not English; else an empty string."""
-    from surefind.base.access import Access
-    from surefind.lab.exam.overlap import is_english
-
-    if not any(_BUNDLED in str(pipeline) for pipeline in base.settings.pipelines.values()):
-        return ""
-    view = base.reader().view
-    ids = view.spans().ids[:: max(1, len(view) // _SAMPLE)].tolist()
-    if is_english(chunk.text for chunk in view.chunks(ids, Access.owner())):
-        return ""
-    return (
-        f"Most documents here are not in English, the only language of the bundled encoder ({_BUNDLED}): bm25 still "
-        "matches words, but dense barely captures meaning. A multilingual encoder is one line in surefind.toml: see "
-        "surefind help embedding-models."
-    )
-
-
 Budget = Annotated[
     float | None,
     typer.Option("--budget", help="The most dollars to spend on language models.", show_default="[llm] budget"),

@@ -246,12 +246,12 @@ def _default(kb: Path) -> str:
 
 
 def _language(kb: Path) -> str:
-    from surefind.doors.cli._common import advice
     from surefind.kb import KnowledgeBase
+    from surefind.kb.completing import advice_on_languages
 
     with KnowledgeBase.open(kb) as base:
         try:
-            text = advice(base)
+            text = advice_on_languages(base)
         except NothingIndexedError:
             return "no documents yet"
     if text:

@@ -168,9 +168,9 @@ def _compact(base: KnowledgeBase, as_json: bool) -> None:
 
 
 def _advise(base: KnowledgeBase) -> None:
-    from surefind.doors.cli._common import advice
+    from surefind.kb.completing import advice_on_languages
 
-    text = advice(base)
+    text = "" if base.settings.auto else advice_on_languages(base)  # a default that nobody chose was explained
     if text:
         typer.echo(text)
 

@@ -26,12 +26,13 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
 
+from surefind.base.text.languages import language_of
 from surefind.base.text.words import count_words
 from surefind.base.types import Document
 from surefind.lab.exam._documents import Drafts, ExamDocuments, Heading, PossibleQuestion, QuestionSeed
 from surefind.lab.exam._paraphrase import paraphrase
 from surefind.lab.exam.model import Judgment
-from surefind.lab.exam.overlap import content_terms, is_english, terms
+from surefind.lab.exam.overlap import content_terms, terms
 
 MAX_DOCUMENTS = 3
 _GENERIC = (
@@ -121,7 +122,7 @@ def heading_paraphrase_titled(corpus: ExamDocuments) -> Drafts:
 def _drafts(corpus: ExamDocuments, titled: bool) -> Drafts:
     def drafts(document: Document) -> Iterator[QuestionSeed]:
         possible = any(_reworded(corpus, document, text) for text in corpus.possible_headings[document.id])
-        for heading in corpus.headings(document) if possible and is_english([document.text]) else ():
+        for heading in corpus.headings(document) if possible and language_of(document.text) in ("", "en") else ():
             reworded = _reworded(corpus, document, heading.text)
             reworded = reworded and _reworded(corpus, document, heading.text, document.text)
             if reworded:
