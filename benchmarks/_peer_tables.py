@@ -131,28 +131,33 @@ def quality(results: Results, work: Path, names: Sequence[str]) -> list[dict[str
         if not own or "error" in own:
             continue
         judged = json.loads((work / "works" / collection / "judged.json").read_text())
-        base = scores(own["ranked"], judged)
+        alike = results.get(("surefind", "hybrid", collection, "measure"), own)
+        bases = {"Surefind": scores(own["ranked"], judged), "its hybrid": scores(alike["ranked"], judged)}
         for peer in names:
             for mode in MODES:
                 row = results.get((peer, mode, collection, "measure"))
                 if row:
-                    rows.append({"collection": collection, "peer": peer, "mode": mode} | _compared(row, judged, base))
+                    rows.append({"collection": collection, "peer": peer, "mode": mode} | _compared(row, judged, bases))
     return rows
 
 
-def _compared(row: dict[str, Any], judged: list[dict[str, int]], base: np.ndarray) -> dict[str, str]:
+def _compared(row: dict[str, Any], judged: list[dict[str, int]], bases: dict[str, np.ndarray]) -> dict[str, str]:
+    """The measures of a run, and how far it is from Surefind's default, and from its hybrid with the same encoder."""
     if "error" in row:
         return {"nDCG@10 [95%]": row["error"].replace("|", "/")}
     values = scores(row["ranked"], judged)
     ndcg_10, recall = bootstrap(values)
-    (gain,) = bootstrap((values - base)[:, :1])
     made = {
         "nDCG@10 [95%]": f"{ndcg_10.mean:.3f} [{ndcg_10.low:.3f}, {ndcg_10.high:.3f}]",
         "R@5 [95%]": f"{recall.mean:.3f} [{recall.low:.3f}, {recall.high:.3f}]",
-        "nDCG@10 − Surefind": f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
-        "p": f"{permutation_p((values - base)[:, :1])[0]:.3g}",
     }
-    return made if (values != base).any() else made | {"nDCG@10 − Surefind": "–", "p": "–"}
+    for name, base in bases.items():
+        (gain,) = bootstrap((values - base)[:, :1])
+        p = f"{permutation_p((values - base)[:, :1])[0]:.3g}"
+        points = f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+        differs = bool((values != base).any())
+        made |= {f"nDCG@10 − {name}": points if differs else "–", f"p, {name}": p if differs else "–"}
+    return made
 
 
 def _ratio(value: float, base: float, digits: int = 2, unit: str = "") -> str:
