@@ -23,6 +23,7 @@ from _shared import ndcg
 from surefind.lab.measure.statistics import bootstrap, permutation_p
 
 ROOT = Path(__file__).resolve().parent.parent
+MODES = ("pair", "hybrid", "bm25")
 DOCUMENTED = {
     "surefind": [str(ROOT / "models"), f"{ROOT}[formats,serve]"],
     "hand": ["bm25s", "PyStemmer", "faiss-cpu", "sentence-transformers"],
@@ -37,6 +38,11 @@ DOCUMENTED = {
         *("faiss-cpu", "langchain-huggingface", "sentence-transformers"),
     ],
 }
+
+
+def default(peer: str) -> str:
+    """The mode in which a peer is compared."""
+    return "pair" if peer == "surefind" else "hybrid"
 
 
 def documented(peer: str, work: Path, plan: bool = False) -> dict[str, Any]:
@@ -121,32 +127,37 @@ def scores(ranked: list[list[str]], judged: list[dict[str, int]]) -> np.ndarray:
 def quality(results: Results, work: Path, names: Sequence[str]) -> list[dict[str, str]]:
     rows = []
     for collection in ("scifact", "zoomcamp-faq", "sample"):
-        own = results.get(("surefind", "hybrid", collection, "measure"))
+        own = results.get(("surefind", default("surefind"), collection, "measure"))
         if not own or "error" in own:
             continue
         judged = json.loads((work / "works" / collection / "judged.json").read_text())
-        base = scores(own["ranked"], judged)
+        alike = results.get(("surefind", "hybrid", collection, "measure"), own)
+        bases = {"Surefind": scores(own["ranked"], judged), "its hybrid": scores(alike["ranked"], judged)}
         for peer in names:
-            for mode in ("hybrid", "bm25"):
+            for mode in MODES:
                 row = results.get((peer, mode, collection, "measure"))
                 if row:
-                    rows.append({"collection": collection, "peer": peer, "mode": mode} | _compared(row, judged, base))
+                    rows.append({"collection": collection, "peer": peer, "mode": mode} | _compared(row, judged, bases))
     return rows
 
 
-def _compared(row: dict[str, Any], judged: list[dict[str, int]], base: np.ndarray) -> dict[str, str]:
+def _compared(row: dict[str, Any], judged: list[dict[str, int]], bases: dict[str, np.ndarray]) -> dict[str, str]:
+    """The measures of a run, and how far it is from Surefind's default, and from its hybrid with the same encoder."""
     if "error" in row:
         return {"nDCG@10 [95%]": row["error"].replace("|", "/")}
     values = scores(row["ranked"], judged)
     ndcg_10, recall = bootstrap(values)
-    (gain,) = bootstrap((values - base)[:, :1])
     made = {
         "nDCG@10 [95%]": f"{ndcg_10.mean:.3f} [{ndcg_10.low:.3f}, {ndcg_10.high:.3f}]",
         "R@5 [95%]": f"{recall.mean:.3f} [{recall.low:.3f}, {recall.high:.3f}]",
-        "nDCG@10 − Surefind": f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]",
-        "p": f"{permutation_p((values - base)[:, :1])[0]:.3g}",
     }
-    return made if (values != base).any() else made | {"nDCG@10 − Surefind": "–", "p": "–"}
+    for name, base in bases.items():
+        (gain,) = bootstrap((values - base)[:, :1])
+        p = f"{permutation_p((values - base)[:, :1])[0]:.3g}"
+        points = f"{100 * gain.mean:+.1f} [{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]"
+        differs = bool((values != base).any())
+        made |= {f"nDCG@10 − {name}": points if differs else "–", f"p, {name}": p if differs else "–"}
+    return made
 
 
 def _ratio(value: float, base: float, digits: int = 2, unit: str = "") -> str:
@@ -168,13 +179,13 @@ def cost(results: Results, work: Path, peers: Sequence[str]) -> list[dict[str, s
         }
         plan = documented(peer, work)
         row["documented install"] = plan.get("error") or (f"{plan['mb']} MB, {plan['packages']}" if plan else "")
-        first = results.get((peer, "hybrid", "sample", "first"), {})
-        own = results.get(("surefind", "hybrid", "sample", "first"), {})
+        first = results.get((peer, default(peer), "sample", "first"), {})
+        own = results.get(("surefind", default("surefind"), "sample", "first"), {})
         if "hits" in first:
             row["first answer, s"] = _ratio(first["process_s"], own["process_s"], 1)
             row["… CPU-s"] = _ratio(first["process_cpu"], own["process_cpu"], 1)
             row["… of it encoder"] = f"{first['encoder_cpu']:.1f}"
-        changes = [results.get((peer, "hybrid", "sample", f"change-{n}"), {}) for n in "123"]
+        changes = [results.get((peer, default(peer), "sample", f"change-{n}"), {}) for n in "123"]
         times = [one for one in changes if "change_s" in one]
         if times:
             row["changed file, s"] = f"{statistics.median(one['change_s'] for one in times):.2f}"
@@ -192,7 +203,7 @@ def use(results: Results, peers: Sequence[str]) -> list[dict[str, str]]:
     """What a second process sees while the first one writes."""
     rows = []
     for peer in peers:
-        row = results.get((peer, "hybrid", "sample", "second"))
+        row = results.get((peer, default(peer), "sample", "second"))
         if not row:
             continue
         reader, writer = row.get("reader", {}), row.get("writer", {})
@@ -208,7 +219,7 @@ def passages(results: Results, names: Sequence[str]) -> list[dict[str, str]]:
     rows = []
     works = sorted({key[2] for key in results}, key=lambda name: (name.isdigit(), len(name), name))
     for name in works:
-        for mode in ("hybrid", "bm25"):
+        for mode in MODES:
             own = results.get(("surefind", mode, name, "measure"))
             for peer in names:
                 row = results.get((peer, mode, name, "measure"))

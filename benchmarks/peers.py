@@ -6,9 +6,10 @@
 
 DATA holds the collections in BEIR layout, WORK environments, indexes and results. A peer is one short file in
 benchmarks/peers/, which says in its first lines which page of the peer's documentation it follows; `_run.py` there
-describes the protocol. All peers get the same encoder (the bundled all-MiniLM-L6-v2), so differences in quality come
-from retrieval and fusion. No hub and no service is asked. A peer that fails gets a row with its error. Every job runs
-in a process of its own with one thread for matrix libraries; delete WORK/results to run all again.
+describes the protocol. All peers get the same encoder (the bundled all-MiniLM-L6-v2), so differences in quality to
+Surefind's `hybrid` come from retrieval and fusion; its default, `pair`, has a second encoder. No hub and no service is
+asked. A peer that fails gets a row with its error. Every job runs in a process of its own with one thread for matrix
+libraries; delete WORK/results to run all again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import scale
-from _peer_tables import documented, tables
+from _peer_tables import default, documented, tables
 from _shared import beir
 from surefind.doors.cli.demo import sample_folder, sample_questions
 
@@ -136,7 +137,7 @@ def _last(text: str) -> str:
 
 def second(peer: str, job: dict[str, Any], work: Path) -> None:
     """One process stores an index and changes it; another one opens and searches it meanwhile."""
-    name = f"{peer}-hybrid-sample-second"
+    name = f"{peer}-{job['mode']}-sample-second"
     stored = work / "results" / f"{name}.json"
     if stored.exists():
         return
@@ -145,7 +146,7 @@ def second(peer: str, job: dict[str, Any], work: Path) -> None:
     ready = writer.stdout.readline()
     while ready and not ready.startswith("{"):
         ready = writer.stdout.readline()
-    result: dict[str, Any] = {"peer": peer, "task": "second", "mode": "hybrid", "work": "sample"}
+    result: dict[str, Any] = {"peer": peer, "task": "second", "mode": job["mode"], "work": "sample"}
     if "ready" in ready:
         reading = {**job, "task": "read_meanwhile", "seconds": job["seconds"] - 2}
         reader = _start(peer, f"{name}-read_meanwhile", reading, work, keep=True)
@@ -166,7 +167,7 @@ def jobs(peer: str, name: str, data: Path, work: Path) -> None:
         "questions": str(folder / "questions.json"),
         "split": name == "sample",
         "k": 30 if name == "sample" else 10,
-        "mode": "hybrid",
+        "mode": "hybrid" if name.isdigit() else default(peer),
     }
     if name.isdigit():
         common["sentences"] = str(work / "passages")
@@ -176,6 +177,8 @@ def jobs(peer: str, name: str, data: Path, work: Path) -> None:
         question = json.loads((folder / "questions.json").read_text())[0]
         run(peer, {**shared, "task": "first", "question": question, "confidence": "read"}, work)
     run(peer, {**shared, "task": "measure"}, work)
+    if peer == "surefind" and not name.isdigit():
+        run(peer, {**shared, "task": "measure", "mode": "hybrid"}, work)
     if peer in ("surefind", "hand") and name != "sample":
         run(peer, {**shared, "task": "measure", "mode": "bm25"}, work)
     if name == "sample":

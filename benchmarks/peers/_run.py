@@ -12,7 +12,8 @@ may store its index. It has
     save(), load()         writes the index to the folder, reads it in another process; missing if it cannot be stored
 
 `encode(texts)` is the encoder of all peers: all-MiniLM-L6-v2 in int8 on onnxruntime, as Surefind bundles it. Vectors
-are kept in a file, so that a text is encoded once for all peers. The time of the encoder is measured apart.
+are kept in a file, so that a text is encoded once for all peers. The time of the encoder is measured apart, and so is
+that of a second one (`encode.also`), which Surefind's default has.
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ class Encoder:
     def __init__(self, model: str, cache: str | None, sentences: str | None) -> None:
         self.clock = self.cpu = 0.0
         self._model, self._session, self._ready = Path(model), None, {}
+        self._name, self._prefix, self._others, self._counted = "", "", [], self
+        self._arguments = cache, sentences
         self._cache = sqlite3.connect(cache, timeout=60, check_same_thread=False) if cache else None
         if self._cache:
             self._cache.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB)")
@@ -72,13 +75,27 @@ class Encoder:
         if not texts:
             return np.zeros((0, 384), np.float32)
         made = self._recombined(texts) if self._recombine else self._cached(texts)
-        self.clock += time.perf_counter() - clock
-        self.cpu += time.process_time() - cpu
+        self._counted.clock += time.perf_counter() - clock
+        self._counted.cpu += time.process_time() - cpu
         return made
+
+    def also(self, name: str) -> Encoder:
+        """Another bundled encoder. Its time is counted as this one's."""
+        other = Encoder(str(self._model.parent / name), *self._arguments)
+        other._name, other._counted = name, self._counted
+        other._prefix = json.loads((other._model / "config.json").read_text()).get("query_prefix", "")
+        self._others.append(other)
+        return other
+
+    def of_questions(self, texts: list[str]) -> np.ndarray:
+        return self([self._prefix + text for text in texts])
 
     def remember(self, texts: list[str]) -> None:
         """Keeps the vectors of questions in memory, so that timed searches do not encode."""
-        self._ready.update(zip(texts, self(texts), strict=True))
+        asked = [self._prefix + text for text in texts]
+        self._ready.update(zip(asked, self(asked), strict=True))
+        for other in self._others:
+            other.remember(texts)
 
     def _recombined(self, texts: list[str]) -> np.ndarray:
         rows = [[self._lines[line] for line in text.split("\n") if line in self._lines] or [0] for text in texts]
@@ -87,7 +104,7 @@ class Encoder:
 
     def _cached(self, texts: list[str]) -> np.ndarray:
         known: dict[str, np.ndarray] = {text: self._ready[text] for text in texts if text in self._ready}
-        keys = {text: hashlib.sha1(text.encode()).digest() for text in texts if text not in known}
+        keys = {text: hashlib.sha1((self._name + text).encode()).digest() for text in texts if text not in known}
         if self._cache:
             for text, key in keys.items():
                 row = self._cache.execute("SELECT vector FROM vectors WHERE key = ?", (key,)).fetchone()

@@ -1,8 +1,10 @@
 """Surefind as its README uses it: sync a folder, search with the default pipeline and layout.
 
-The pipeline is `bm25 + dense >> convex(alpha=0.5, missing=score)`, the layout `hierarchical(parent=1500, child=250)`.
-Only the encoder is replaced, by the one that all peers get, so that its time is counted apart. Timed searches run with
-`confidence="off"`, because no peer says how sure it is; the first answer has Surefind's default.
+`pair` is the default: `bm25 + dense + dense(model=arctic) >> weighted(weights=[0.4, 0.3, 0.3], missing=score)`, without
+a surefind.toml. `hybrid` has one encoder, as the peers do: `bm25 + dense >> convex(alpha=0.5, missing=score)`. The
+layout is `hierarchical(parent=1500, child=250)`. Only the encoders are replaced: minilm by the one that all peers get,
+arctic by the same kind of function, so that their time is counted apart. Timed searches run with `confidence="off"`,
+because no peer says how sure it is; the first answer has Surefind's default.
 """
 
 from __future__ import annotations
@@ -10,21 +12,30 @@ from __future__ import annotations
 import json
 
 from surefind import Access, KnowledgeBase
+from surefind.engine.embed.arctic import Arctic
 from surefind.engine.embed.minilm import MiniLM
 
 ROWS = 10_000
+SETTINGS = {
+    "pair": "",
+    "hybrid": '[search]\npipeline = "hybrid"\n',
+    "bm25": '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n',
+}
 
 
 class Peer:
     packages = ("surefind", "surefind-models", "numpy", "numba", "onnxruntime")
 
     def __init__(self, encode, mode, folder):
-        MiniLM.embed = lambda self, texts, progress=None: encode(list(texts))
+        MiniLM.embed = MiniLM.embed_queries = lambda self, texts, progress=None: encode(list(texts))
+        if mode == "pair":
+            second = encode.also("arctic")
+            Arctic.embed = lambda self, texts, progress=None: second(list(texts))
+            Arctic.embed_queries = lambda self, texts: second.of_questions(list(texts))
         self.mode, self.docs = mode, folder / "docs"
         self.docs.mkdir(parents=True, exist_ok=True)
-        if mode == "bm25":
-            settings = '[search]\npipeline = "words"\n[pipelines.words]\nretrieve = ["bm25"]\n'
-            (folder / "surefind.toml").write_text(settings)
+        if SETTINGS[mode]:
+            (folder / "surefind.toml").write_text(SETTINGS[mode])
         self.kb = KnowledgeBase.open(folder)
 
     def index(self, documents):
@@ -47,8 +58,10 @@ class Peer:
 
     def search(self, text, k):
         confidence = self.job.get("confidence", "off")
-        hits = self.kb.search(text, Access.owner(), k=k, confidence=confidence).hits
-        return [hit.document if self.split else hit.document.rpartition("#")[2] for hit in hits]
+        result = self.kb.search(text, Access.owner(), k=k, confidence=confidence)
+        if result.waiting_for:
+            raise RuntimeError(f"not indexed: {result.waiting_for}")
+        return [hit.document if self.split else hit.document.rpartition("#")[2] for hit in result.hits]
 
     def change(self, document):
         if self.split:

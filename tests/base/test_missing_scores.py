@@ -13,6 +13,8 @@ from surefind import Access, Pipeline, Query
 from surefind.base import spec
 from surefind.base.errors import SpecError
 from surefind.base.protocols import Retriever
+from surefind.base.types import PAD, Rankings
+from surefind.engine.search import pipeline
 from surefind.engine.search.pipeline import score_missing
 from surefind.engine.store.backend import View
 
@@ -87,3 +89,13 @@ def test_a_retriever_that_cannot_score_is_named(home: Home, llm: LLMServer) -> N
 def test_the_spec_shows_missing_only_where_it_is_set() -> None:
     assert str(spec.make("fuse", "convex(alpha=0.3)")) == "convex(alpha=0.3)"
     assert str(spec.make("fuse", "tm2c2(alpha=0.3, missing=score)")) == "tm2c2(alpha=0.3, missing=score)"
+
+
+def test_missing_candidates_are_those_of_the_other_rankings_in_order() -> None:
+    def ranking(*rows: list[int]) -> Rankings:
+        ids = np.array(rows, np.int64)
+        return Rankings(ids, np.zeros(ids.shape, np.float32), "", "sparse")
+
+    first, second = ranking([5, 3], [7, PAD]), ranking([9, 3, 1], [PAD, PAD, PAD])
+    lacking = [table.tolist() for table in pipeline._missing([first, second, ranking([], [])])]
+    assert lacking == [[[1, 9], [PAD, PAD]], [[5], [7]], [[1, 3, 5, 9], [7, PAD, PAD, PAD]]]

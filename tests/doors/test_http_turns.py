@@ -312,6 +312,28 @@ def test_callers_take_turns() -> None:
     assert set(order[:2]) == {"a", "b"} and order[2] == "c" and sorted(order) == list("aaabbc")
 
 
+def test_client_that_has_gone_is_noticed_and_nothing_is_taken_from_one_that_waits() -> None:
+    """The messages are those of a server: the end of an empty body, then a wait that ends when the connection does."""
+
+    async def run() -> None:
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+        request = Request({"type": "http", "method": "GET"}, sent.get)
+        assert not turns._has_gone(request), "no message is there"
+        sent.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        assert not turns._has_gone(request)
+        assert sent.empty() and not turns._has_gone(request)
+        sent.put_nowait({"type": "http.request", "body": b"", "more_body": False})
+        sent.put_nowait({"type": "http.disconnect"})
+        assert turns._has_gone(request)
+        late = asyncio.create_task(sent.get())
+        await asyncio.sleep(0)
+        assert not turns._has_gone(request)
+        sent.put_nowait("next")
+        assert await late == "next", "a look that ended waits no longer"
+
+    asyncio.run(run())
+
+
 def test_stopped_work_begins_no_more_items() -> None:
     done: list[int] = []
     stop = threading.Event()

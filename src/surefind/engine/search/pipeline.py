@@ -140,17 +140,19 @@ def score_missing(
 ) -> list[Rankings]:
     """Extends each ranking of a query to the union of all of them: each candidate gets a score from every retriever."""
     return [
-        _with_missing(ranking, _missing(ranking, rankings), queries, retriever, view, access)
-        for ranking, retriever in zip(rankings, retrievers, strict=True)
+        _with_missing(ranking, missing, queries, retriever, view, access)
+        for ranking, missing, retriever in zip(rankings, _missing(rankings), retrievers, strict=True)
     ]
 
 
-def _missing(ranking: Rankings, rankings: Sequence[Rankings]) -> IdArray:
-    """Returns, for each query, the candidates of other rankings that this ranking lacks, padded."""
-    rows = []
-    for q in range(len(ranking)):
-        own = set(ranking.ids[q].tolist())
-        rows.append(sorted({chunk_id for other in rankings for chunk_id in other.ids[q].tolist()} - own - {PAD}))
+def _missing(rankings: Sequence[Rankings]) -> list[IdArray]:
+    """Returns, for each ranking and each query, the candidates of other rankings that this ranking lacks, padded."""
+    own = [[set(row) - {PAD} for row in ranking.ids.tolist()] for ranking in rankings]
+    joined = [set().union(*rows) for rows in zip(*own, strict=True)]
+    return [_padded([sorted(every - row) for every, row in zip(joined, rows, strict=True)]) for rows in own]
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> IdArray:
     table = np.full((len(rows), max(map(len, rows), default=0)), PAD, np.int64)
     for q, row in enumerate(rows):
         table[q, : len(row)] = row
@@ -431,6 +433,8 @@ class Pipeline:
         appends the new passages. The passages above stay as they are. `retrieved` has the retrievers' rankings at the
         pipeline's own depth. A fuser that asks a model about scores is not asked again for each depth: the end of a
         list is not worth it, and nobody was quoted that."""
+        if not short(best, want).any():
+            return best
         deeper = replace(self, fuse=cast(Fuser, spec.make("fuse", DEFAULT_FUSER))) if asks_llm([self.fuse]) else self
         more = self.more(retrieved)
         while (rows := np.flatnonzero(short(best, want) & more)).size:
