@@ -126,7 +126,7 @@ def shown(block: Block, report: dict[str, Any]) -> str:
         made.append(line)
         after = place
     use, sure = report["verdict"]
-    sure = "\n".join(textwrap.wrap(sure, _WIDTH)) if block.whole else f"{re.split('; |[.] ', sure)[0]} …"
+    sure = "\n".join(textwrap.wrap(sure, _WIDTH)) if block.whole else f"{re.split('(?<=[;.]) ', sure)[0]} …"
     return "\n".join(["", "```console", *made, "…", use, sure, "…", "```", ""])
 
 

@@ -24,7 +24,7 @@ from surefind.engine.store.catalogue import Catalogue
 from surefind.engine.write.intake import SyncReport
 from surefind.kb import KnowledgeBase
 from surefind.kb.changes import Difference
-from surefind.kb.writing import always_open
+from surefind.kb.shared import always_open
 from surefind.lab.bench.drift import Drift, drift_text, locate_gold, measure_drift, standing_exam
 from surefind.lab.bench.engine import Bench
 from surefind.lab.bench.gate import ExamGate, preview

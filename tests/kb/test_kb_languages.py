@@ -175,3 +175,14 @@ def test_a_german_answer_is_quoted(bare: Home) -> None:
     with bare.open() as kb:
         made = answer(kb, "Bis wann werden ausgehende Überweisungen angenommen?", Rights.owner())
         assert made.sentences and "fünfzehn Uhr" in made.sentences[0].text
+
+
+def test_a_draft_does_not_state_the_language_that_was_found(bare: Home) -> None:
+    bare.write("docs/de.md", GERMAN)
+    bare.write("docs/en.md", f"---\nlanguage: fr\n---\n{ENGLISH}")
+    bare.sync("docs")
+    with bare.open() as kb:
+        assert "language" not in kb.drafts.published_text("de.md", Rights.owner())
+        assert 'language: "fr"' in kb.drafts.published_text("en.md", Rights.owner())
+        kb.drafts.publish(kb.drafts.add_bytes("de.md", ENGLISH.encode()).number)
+        assert next(doc for doc in kb.documents(Rights.owner()) if doc.id == "de.md").metadata["language"] == "en"

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from surefind.base.text.words import CLUSTER, HANGUL, MARKS, UNSPACED, UNSPACED_RUN, fold, pattern
 from surefind.base.types import Hit, Signal
-from surefind.engine.analyze.english import COMMON
+from surefind.engine.analyze.auto import COMMON
 from surefind.engine.search.pipeline import Pipeline, label_of
 
 _RUN = (

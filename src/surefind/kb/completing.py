@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from surefind.engine.store.catalogue import Catalogue
     from surefind.engine.write.layout import Layout
     from surefind.kb.settings.config import Settings
-    from surefind.kb.writing import Writers
+    from surefind.kb.shared import Writers
 
 _MEANWHILE = "Searches use what is there; Ctrl-C keeps what is done, and surefind sync or surefind serve goes on."
 _LONG_SECONDS = 20.0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from surefind.base.errors import NothingIndexedError, SourceError, StoreError, UsageError
 from surefind.base.names import one_spelling
 from surefind.base.running import check_stopped
-from surefind.kb.writing import Writers
+from surefind.kb.shared import Writers
 
 if TYPE_CHECKING:
     from surefind.base.access import Access
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from surefind.engine.write.preparing import FilePreparer
     from surefind.kb.drafts.store import Content, DraftStore
     from surefind.kb.drafts.values import Base, Draft
-    from surefind.kb.shared import Shared
-    from surefind.kb.writing import Gate
+    from surefind.kb.shared import Gate, Shared
 
 T = TypeVar("T")
 

@@ -35,14 +35,13 @@ from surefind.engine.write.layout import Layout
 from surefind.kb.drafting import Drafts
 from surefind.kb.queries import QueryLog
 from surefind.kb.settings.config import FILE_NAME, Settings, load_settings
-from surefind.kb.shared import Shared
-from surefind.kb.writing import Writers
+from surefind.kb.shared import Shared, Writers
 
 if TYPE_CHECKING:
     from surefind.base.prompts.values import Calls
     from surefind.engine.write.intake import SyncReport
+    from surefind.kb.shared import Gate
     from surefind.kb.status import Status
-    from surefind.kb.writing import Gate
 
 
 class KnowledgeBase:
@@ -272,7 +271,7 @@ class KnowledgeBase:
             origins = [origin for origin in wanted if isinstance(origin, GitOrigin)]
             forgotten = [source(path) for path in forget]
             made = sync(writer, retrievers, folders, forgotten, origins, self.settings.first if index else [])
-        if index and choose_default(self, tell):
+        if index and self.settings.auto and choose_default(self, tell):
             made.waits = True
         if made.waits and wait:
             tell(f"{made.documents:,} documents are searchable by words after {made.seconds:.0f} s.")

@@ -87,7 +87,7 @@ _QUESTION_WORDS = {
     "ro": "cine cui ce când unde cum de care cât câtă câți câte eu mă mie meu mea tu el ea noi nouă nostru voi "
     "ei ele se este sunt era erau fi fost a au avea am poate pot trebuie",
 }
-"""Words of questions that say nothing about their subject, in the larger languages (English: `analyze.english`)."""
+"""Words of questions that say nothing about their subject, in the larger languages (English: `analyze.auto`)."""
 
 
 def language_of(text: str) -> str:
@@ -132,13 +132,18 @@ def with_language(document: Document) -> Document:
     metadata = document.metadata
     written = metadata.get(LANGUAGE, metadata.get("lang"))
     if written is None:
-        spoken = languages_of(document.text) or [UNKNOWN]
-    else:
-        listed = written if isinstance(written, list) else [written]
-        spoken = [code for name in listed if (code := code_of(str(name)))]
-        if not spoken:
-            return document
+        return replace(document, metadata={**metadata, LANGUAGE: detected(document.text)})
+    listed = written if isinstance(written, list) else [written]
+    spoken = [code for name in listed if (code := code_of(str(name)))]
+    if not spoken:
+        return document
     return replace(document, metadata={**metadata, LANGUAGE: spoken if len(spoken) > 1 else spoken[0]})
+
+
+def detected(text: str) -> str | list[str]:
+    """What metadata says of a document that does not say its language itself."""
+    spoken = languages_of(text) or [UNKNOWN]
+    return spoken if len(spoken) > 1 else spoken[0]
 
 
 def in_languages(document: Document, chunks: list[Chunk]) -> list[Chunk]:
@@ -198,12 +203,3 @@ _CODES = frozenset({*STEMMERS, *_ALIKE, *_WITHOUT_STEMMER.split()})
 def question_words(language: str) -> frozenset[str]:
     """The question words of a language but English, as the analyzer folds them; none if we have no list."""
     return frozenset(fold(word) for word in _QUESTION_WORDS.get(language, "").split())
-
-
-@cache
-def stemmer(language: str) -> Any:
-    """The stemmer of a language; English for those that have none."""
-    import Stemmer
-
-    # No cache of its own, which makes it slower: an index stems each token only once.
-    return Stemmer.Stemmer(STEMMERS.get(language, "english"), 0)

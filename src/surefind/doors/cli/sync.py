@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from surefind.base.protocols import OnProgress
     from surefind.engine.write.intake import SyncReport
     from surefind.kb import KnowledgeBase
-    from surefind.kb.writing import Gate
+    from surefind.kb.shared import Gate
     from surefind.lab.bench.gate import ExamGate
 
 NoGate = Annotated[
@@ -58,7 +58,7 @@ class CliGate:
     @property
     def gate(self) -> Gate | None:
         if self._off:
-            from surefind.kb.writing import always_open
+            from surefind.kb.shared import always_open
 
             return always_open
         return self._exam

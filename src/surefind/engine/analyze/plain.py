@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from surefind.base.spec import Stage
-from surefind.engine.analyze.english import raw_tokens, terms_of
+from surefind.engine.analyze.auto import raw_tokens, terms_of
 
 
 @dataclass(frozen=True)

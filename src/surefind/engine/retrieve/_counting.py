@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from surefind.base.protocols import Analyzer, Progress
 from surefind.base.types import Chunk, IntArray
+from surefind.engine.analyze.auto import counted
 from surefind.engine.retrieve import _plain
 from surefind.engine.retrieve._plain import compiled, constant
 
@@ -193,3 +194,13 @@ def _merge(earlier: Merging, origin: IntArray, new: Any, stream: Any, sizes: Any
     merged_terms[~from_new] = terms
     merged_counts[~from_new] = counts
     return merged_terms, merged_counts, all_sizes
+
+
+def languages_in(vocabularies: Sequence[Sequence[str]], df: Sequence[Any]) -> dict[str, int]:
+    """How many chunks are in each language that has a mark. Marks come first in a vocabulary."""
+    return {
+        counted(term): int(counts[i])
+        for vocabulary, counts in zip(vocabularies, df, strict=True)
+        for i, term in enumerate(itertools.takewhile(counted, vocabulary))
+        if counts[i]
+    }

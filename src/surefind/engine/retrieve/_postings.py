@@ -15,6 +15,7 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
@@ -37,19 +38,19 @@ from surefind.base.protocols import Analyzer, Progress
 from surefind.base.running import BoundedCache
 from surefind.base.spec import make
 from surefind.base.types import PAD, BoolArray, FloatArray, Floats, IdArray, IntArray, Mask, Query, Rankings, Wording
-from surefind.engine.analyze.auto import Auto
+from surefind.engine.analyze.auto import Auto, Interpretation, interpretations
 from surefind.engine.retrieve._counting import (
     Merging,
     Saturation,
     TermStatistics,
     building,
+    languages_in,
     posted,
     read_terms,
     shaped,
 )
 from surefind.engine.retrieve._joined import Division
 from surefind.engine.retrieve._plain import DENSE_SHARE, best_chunks, compiled, constant, suffices
-from surefind.engine.retrieve._spoken import best_of, best_wording, interpretations, languages_in
 
 
 class Words(NamedTuple):
@@ -62,6 +63,27 @@ class Words(NamedTuple):
     weight: Callable[[str], float]
     """Returns the weight of a term that occurs."""
     chunks: int
+
+
+def best_of(rankings: Sequence[Rankings], k: int) -> Rankings:
+    """Merges rankings of the same chunks: of each chunk its best score, the best k; equal scores in order of place."""
+    if len(rankings) == 1:
+        return rankings[0]
+    ids = np.full((len(rankings[0]), k), PAD, np.int64)
+    scores = np.full(ids.shape, -np.inf, np.float32)
+    for row in range(len(ids)):
+        parts = [ranking.row(row) for ranking in rankings]
+        found, own = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        order = np.lexsort((found, -own))
+        first = np.sort(np.unique(found[order], return_index=True)[1])[:k]
+        best = order[first]
+        ids[row, : len(best)], scores[row, : len(best)] = found[best], own[best]
+    return replace(rankings[0], ids=ids, scores=scores)
+
+
+def best_wording(wordings: Sequence[Wording]) -> Wording:
+    """Returns what is known of a query in the language in which most of its words are known."""
+    return max(wordings, key=lambda wording: (wording.known, wording.best))
 
 
 def wording_of(retriever: Saturation, query: Query, words: Words, analyzer: Analyzer) -> Wording:
@@ -215,7 +237,7 @@ class Postings:
     # ------------------------------------------------------------ search
 
     def search(self, retriever: Any, queries: Sequence[Query], k: int, allow: Mask) -> Rankings:
-        asked = interpretations(retriever, queries, self.statistics)
+        asked = self._interpretations(retriever, queries)
         rankings = [self.search_terms(retriever, *self._query_terms(*own), k, allow) for own in asked]
         return best_of(rankings, min(k, len(self.lengths)))
 
@@ -267,7 +289,7 @@ class Postings:
 
     def score(self, retriever: Any, queries: Sequence[Query], ids: IdArray, allow: Mask) -> FloatArray:
         """The scores of given chunks, (queries, chunks). A chunk with none of the words scores 0, padding -inf."""
-        asked = interpretations(retriever, queries, self.statistics)
+        asked = self._interpretations(retriever, queries)
         scores = [self._scores(retriever, *self._query_terms(*own), ids) for own in asked]
         return np.where(ids == PAD, -np.inf, np.max(scores, axis=0)).astype(np.float32)
 
@@ -308,7 +330,7 @@ class Postings:
         """What the words of queries are worth, by what all parts of an index know of terms."""
         asked = [
             (own, Words(self.terms_by(own.analyzer), occurs, weight, self.statistics.chunks))
-            for own in interpretations(retriever, queries, self.statistics)
+            for own in self._interpretations(retriever, queries)
         ]
         return [
             best_wording([wording_of(retriever, at.queries[i], words, at.analyzer) for at, words in asked])
@@ -346,6 +368,10 @@ class Postings:
     def document_frequency(self, term: str) -> int:
         i = self._ids.get(term)
         return 0 if i is None else int(self.starts[i + 1] - self.starts[i])
+
+    def _interpretations(self, retriever: Saturation, queries: Sequence[Query]) -> list[Interpretation]:
+        analyzer = cast(Analyzer, make("analyze", retriever.analyzer))
+        return interpretations(analyzer, queries, self.statistics.chunks, self.statistics.languages)
 
     def _query_terms(self, analyzer: Analyzer, queries: Sequence[Query]) -> tuple[IntArray, NDArray[np.int64]]:
         """The known terms of each query. A repeated word counts each time.

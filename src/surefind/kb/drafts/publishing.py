@@ -20,6 +20,7 @@ from typing import Any
 from surefind.base.errors import ConflictError, SourceError, UsageError
 from surefind.base.names import document_name, look_alikes
 from surefind.base.protocols import Retriever
+from surefind.base.text.languages import LANGUAGE, detected
 from surefind.base.types import Document
 from surefind.engine.files.git import WorkingTree, is_document_path
 from surefind.engine.files.inside import LOOKS_RESTRICTED
@@ -39,8 +40,11 @@ _MAX_NAME_CHARS = 55
 
 
 def shown(document: Document) -> str:
-    """Returns a document as Markdown with front matter. The Markdown reader makes the same document of it."""
+    """Returns a document as Markdown with front matter. The Markdown reader makes the same document of it. A language
+    that is found by reading the text is left out: whoever edits the text would state it for good."""
     facts: dict[str, Any] = dict(document.metadata)
+    if LANGUAGE in facts and facts[LANGUAGE] == detected(document.text):
+        del facts[LANGUAGE]
     if document.acl:
         facts["acl"] = list(document.acl)
     if not facts and not document.text.lstrip("\ufeff").startswith(_FENCE):
