@@ -5,6 +5,7 @@
 # make pythons       a bare install, the demo and a core of the tests, with the other Pythons that we support
 # make test-latest   the same with the newest version of every dependency
 # make frameworks    the tests of the retrievers for LangChain, LlamaIndex and Haystack, and of docs/agents.md, with the SDKs
+# make languages     the tests of the encoder for other languages, with its weights
 # make milvus        the tests of the milvus backend, with milvus-lite
 # make ray           the tests of bulk work on Ray, on a cluster of two nodes on this machine
 # make browser       the tests that drive the pages with a real Chromium, which must be installed
@@ -32,7 +33,7 @@ $(shell rm -f $(READY) $(DEV))
 endif
 ENVIRONMENT := PYTHON=$(PYTHON) CONSTRAINTS=$(CONSTRAINTS) sh scripts/environment.sh
 
-.PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs long pythons frameworks milvus ray browser \
+.PHONY: demo test test-all test-rest test-latest lint types unit smoke compiled docs long pythons frameworks languages milvus ray browser \
   growth walk faults lock dist clean
 
 demo: $(READY)
@@ -48,7 +49,7 @@ test:
 test-all: test test-rest
 
 # What cannot be installed is an error here.
-test-rest: long pythons growth browser frameworks milvus ray
+test-rest: long pythons growth browser frameworks languages milvus ray
 
 test-latest:
 	rm -rf .venv-latest
@@ -107,7 +108,7 @@ frameworks:
 	PYTHON=$(PYTHON) CONSTRAINTS= sh scripts/environment.sh .venv-agents -e ./models -e '.[mcp]' pytest hypothesis $(AGENT_SDKS)
 	.venv-agents/bin/pytest tests/doors/test_agent_docs.py
 
-milvus ray:
+milvus ray languages:
 	$(ENVIRONMENT) .venv-$@ -e ./models -e '.[$@,dev]'
 	.venv-$@/bin/pytest tests/*/test_$@*.py
 

@@ -3,6 +3,7 @@
     python benchmarks/xquad.py DATA WORK --languages de es zh en              # with surefind[languages] or without it
     python benchmarks/xquad.py DATA WORK --languages de es zh --across        # questions and passages in two
     python benchmarks/xquad.py DATA WORK --languages de es zh en --confidence
+    python benchmarks/xquad.py DATA WORK --languages de es zh en --detect     # is the language of a text named right?
 
 DATA has the folders xquad-de … in BEIR layout, WORK gets knowledge bases. The default pipeline of a new knowledge base
 is compared with `bm25` as it was (English stems), `bm25` and `hybrid`. Confidence is that of a program (`quick`): does
@@ -12,14 +13,17 @@ it tell first hits that are right from others, and questions about passages that
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import shutil
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from surefind import Access, KnowledgeBase
+from surefind.base.text.languages import language_of
 from surefind.lab.bench.plan import Plan, from_texts, parse_measures
 from surefind.lab.bench.run import beir_base, run_bench
 from surefind.lab.exam.model import Exam
@@ -64,9 +68,7 @@ def quality(kb: KnowledgeBase, exam: Exam) -> None:
     report = run_bench(kb, plan, "").report
     for row in report.rows:
         mean = row.measures["nDCG@10"]
-        print(
-            f"  {row.name:24} {mean.mean:.3f} [{mean.low:.3f}, {mean.high:.3f}]  R@5 {row.measures['R@5'].mean:.3f}"
-        )
+        print(f"  {row.name:24} {mean.mean:.3f} [{mean.low:.3f}, {mean.high:.3f}]  R@5 {row.measures['R@5'].mean:.3f}")
 
 
 def confidence(kb: KnowledgeBase, exam: Exam) -> None:
@@ -85,6 +87,18 @@ def confidence(kb: KnowledgeBase, exam: Exam) -> None:
     print(line + (f", AUROC there {auroc(sure, there):.3f}" if not all(there) else ""))
 
 
+def detection(data: Path, language: str) -> None:
+    language_of("Das Modell wird geladen.")
+    for name in ("corpus", "queries"):
+        lines = (data / f"xquad-{language}" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+        texts = [json.loads(line)["text"] for line in lines]
+        began = time.perf_counter()
+        named = [language_of(text) for text in texts]
+        each = (time.perf_counter() - began) / len(texts)
+        right, unsure = (sum(code == wanted for code in named) / len(named) for wanted in (language, ""))
+        print(f"{language} {name:8} named right {right:.3f}, unsure {unsure:.3f}, {1e6 * each:.0f} µs a text")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("data", type=Path)
@@ -92,9 +106,13 @@ def main() -> None:
     parser.add_argument("--languages", nargs="+", default=["de", "es", "zh", "en"])
     parser.add_argument("--across", action="store_true")
     parser.add_argument("--confidence", action="store_true")
+    parser.add_argument("--detect", action="store_true")
     arguments = parser.parse_args()
     arguments.work.mkdir(parents=True, exist_ok=True)
     for language in arguments.languages:
+        if arguments.detect:
+            detection(arguments.data, language)
+            continue
         pairs = [(language, "en"), ("en", language)] if arguments.across else [(language, language)]
         for asked, passages in pairs:
             folder = collection(arguments.data, arguments.work, asked, passages)
