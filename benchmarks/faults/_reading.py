@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 import real_files
 from surefind.base.access import EVERYTHING, access_lists
 from surefind.base.errors import SurefindError
+from surefind.base.text.languages import language_of
 from surefind.base.text.words import count_words, fold, sentence_spans, token_spans, words
 from surefind.base.types import Document
 from surefind.engine.extract.phrases import Phrases
@@ -26,7 +27,6 @@ from surefind.engine.files.readers import Readers
 from surefind.engine.ingest._access_list import access_groups, record_groups, with_front_matter
 from surefind.engine.services import LocalServices
 from surefind.engine.write.prepare import Prepared, PrepareTask, from_data, prepare, to_data
-from surefind.lab.exam.overlap import is_english
 
 MARKDOWN = [
     (
@@ -328,7 +328,7 @@ def _cut(case: tuple[str, str]) -> None:
 
 
 def _text(text: str) -> None:
-    fold(text), words(text), is_english([text]), count_words(text)
+    fold(text), words(text), language_of(text), count_words(text)
     for spans in (token_spans(text), sentence_spans(text, 0, len(text))):
         ensure(all(0 <= a < b <= len(text) for a, b in spans), "a span is empty or outside the text")
     Phrases().extract([text], LocalServices())
