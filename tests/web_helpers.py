@@ -90,4 +90,5 @@ _SPILLS = """() => {
 def fits(page: Page) -> None:
     """Fails if the content of an element is wider than the element, so that it is printed over what stands beside it,
     or makes the page wider than the window."""
-    assert page.evaluate(_SPILLS) == []
+    spills = page.evaluate(_SPILLS)
+    assert spills == [], spills
