@@ -108,9 +108,13 @@ def language_of(text: str) -> str:
     return _ALIKE.get(code, code)
 
 
+def _east_asian() -> tuple[re.Pattern[str], ...]:
+    return pattern(f"[{KANA}]"), pattern(f"[{HAN}]"), pattern(f"[{HANGUL}]")
+
+
 def _by_script(sample: str) -> str:
     """The language of a text in a script of East Asia; the model takes short Chinese texts for Japanese ones."""
-    kana, han, hangul = (len(pattern(f"[{part}]").findall(sample)) for part in (KANA, HAN, HANGUL))
+    kana, han, hangul = (len(letters.findall(sample)) for letters in _east_asian())
     if 3 * (kana + han + hangul) < len(sample):
         return ""
     return "ko" if hangul > kana + han else "ja" if 20 * kana > han else "zh"
