@@ -100,7 +100,8 @@ def language_of(text: str) -> str:
         return "en"
     if not sample.isascii() and (script := _by_script(sample)):
         return script
-    plain = _LETTERLESS.sub(" ", sample).strip().encode("utf-8", "replace").decode()  # it refuses lone surrogates
+    plain = " ".join(word for word in sample.split(" ") if not _LETTERLESS.search(word))
+    plain = plain.encode("utf-8", "replace").decode()  # the model refuses lone surrogates
     labels, probabilities = _model().predict(plain or "-")
     if not labels or probabilities[0] < (_SURE if len(plain) > _SHORT else _SURE_OF_SHORT):
         return ""
@@ -120,8 +121,8 @@ def _by_script(sample: str) -> str:
     return "ko" if hangul > kana + han else "ja" if 20 * kana > han else "zh"
 
 
-_LETTERLESS = re.compile(r"(?:https?://|www\.)\S+|\S*[\d_/\\<>{}=@]\S*")
-"""Words that are of no language: addresses, numbers, identifiers, markup."""
+_LETTERLESS = re.compile(r"[\d_/\\<>{}=@]|^www[.]")
+"""Marks a word that is of no language: an address, a number, an identifier, markup."""
 
 
 def languages_of(text: str) -> list[str]:
