@@ -102,7 +102,7 @@ def test_documents_are_the_hits_of_the_engine(kb: KnowledgeBase, way: tuple[str,
     assert [one[:3] for one in found] == wanted(hits)
     about = found[0][3]
     assert (about["document"], about["lines"], about["title"]) == ("wires.md", (4, 6), "Wires")
-    assert about["metadata"] == {"owner": "ada"}
+    assert about["metadata"] == {"owner": "ada", "language": "unknown"}
     assert "text" not in about and "stages" not in about
 
 
