@@ -121,7 +121,8 @@ def test_unmarked_texts_have_the_terms_of_english(text: str) -> None:
 @given(st.text(max_size=60))
 def test_no_text_can_break_the_marks(text: str) -> None:
     for forged in (f"\x1f{text}", f"\x1fde{text}", f"\x1fde\x1f{text}", f"\x1fxx\x1f\n{text}"):
-        analyze(Auto(), forged)
+        terms = analyze(Auto(), forged)
+        assert all(term and isinstance(term, str) for term in terms)
 
 
 @each("language", sorted(STEMMERS))

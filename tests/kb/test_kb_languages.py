@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from helpers import Home
 from surefind import Access
 from surefind.base.access import Access as Rights
 from surefind.engine.inference import multilingual
+from surefind.engine.store.backend import StoreSettings
 from surefind.kb.answer.answering import answer
+from surefind.kb.completing import choose_default
 from surefind.kb.settings.config import base_of
 
 GERMAN = (
@@ -186,3 +189,13 @@ def test_a_draft_does_not_state_the_language_that_was_found(bare: Home) -> None:
         assert 'language: "fr"' in kb.drafts.published_text("en.md", Rights.owner())
         kb.drafts.publish(kb.drafts.add_bytes("de.md", ENGLISH.encode()).number)
         assert next(doc for doc in kb.documents(Rights.owner()) if doc.id == "de.md").metadata["language"] == "en"
+
+
+def test_the_default_stays_where_milvus_has_the_indexes(bare: Home) -> None:
+    bare.write("docs/de.md", GERMAN)
+    bare.sync("docs", index=False)
+    with bare.open() as kb:
+        kb.use(replace(kb.settings, store=StoreSettings(backend="milvus")))
+        assert not choose_default(kb, lambda text: None)
+        kb.use(replace(kb.settings, store=StoreSettings()))
+        assert choose_default(kb, lambda text: None)

@@ -93,8 +93,8 @@ _COMMON = 20
 def choose_default(kb: Completable, tell: Callable[[str], None]) -> bool:
     """Chooses the default pipeline for the languages of the documents, if nobody chose one; returns whether it changed.
     The bundled encoders read English alone. One for some hundred languages is used if it is installed."""
-    if not kb.settings.auto or kb.settings.base == LEAST:
-        return False
+    if not kb.settings.auto or kb.settings.base == LEAST or kb.settings.store.backend != "local":
+        return False  # Milvus asks a retriever every question, and stems English words
     try:
         counts = kb.reader().view.languages()
     except NothingIndexedError:
