@@ -14,7 +14,7 @@ from surefind.engine.inference import multilingual
 from surefind.engine.store.backend import StoreSettings
 from surefind.kb.answer.answering import answer
 from surefind.kb.completing import choose_default
-from surefind.kb.settings.config import base_of
+from surefind.kb.settings.config import base_of, keep_base
 
 GERMAN = (
     "# Überweisungen\n\nAusgehende Überweisungen werden bis fünfzehn Uhr angenommen. Danach gelten sie als Aufträge "
@@ -199,3 +199,13 @@ def test_the_default_stays_where_milvus_has_the_indexes(bare: Home) -> None:
         assert not choose_default(kb, lambda text: None)
         kb.use(replace(kb.settings, store=StoreSettings()))
         assert choose_default(kb, lambda text: None)
+
+
+def test_a_server_uses_a_default_that_another_process_chose(bare: Home) -> None:
+    """Its indexes are not built yet; the server goes on with them."""
+    bare.write("docs/en.md", ENGLISH)
+    bare.sync("docs")
+    with bare.open() as kb:
+        keep_base(kb.data, "languages en")
+        assert kb.reload() and kb.settings.pipeline == "languages"
+        assert kb.search("when are wires accepted?", Rights.owner(), 1).hits

@@ -85,7 +85,8 @@ class KnowledgeBase:
             return False
         waits = self.missing(self.settings.retrievers, self.settings.layout) if self._shared.exists else []
         lacking = self.missing(settings.retrievers, settings.layout) if self._shared.exists else []
-        if lacking := [retriever for retriever in lacking if retriever not in waits]:
+        chosen = settings.named(settings.pipeline).retrieve if settings.auto else ()  # by another process; see complete
+        if lacking := [retriever for retriever in lacking if retriever not in (*waits, *chosen)]:
             if (settings.access, settings.isolated) != (self.settings.access, self.settings.isolated):
                 self.use(replace(self.settings, access=settings.access, isolated=settings.isolated))
             listed = ", ".join(sorted({retriever.name for retriever in lacking}))
